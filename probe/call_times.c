@@ -14,6 +14,7 @@ static const int64_t settle_ns = 1000000000;
 struct call {
 	struct collective_part part;
 	uint64_t handle, number;
+	pid_t thread; /* where the handle is not known; else 0 */
 	bool timed, taken;
 };
 
@@ -69,9 +70,8 @@ static void forget_taken(struct call_times *times)
 	times->checked = 0;
 }
 
-void call_times_call(struct call_times *times, const struct collective_part *part, uint64_t handle)
+static void add_call(struct call_times *times, const struct call *made)
 {
-	struct call made = {.part = *part, .handle = handle, .number = ++times->number};
 	size_t place;
 
 	forget_taken(times);
@@ -79,18 +79,33 @@ void call_times_call(struct call_times *times, const struct collective_part *par
 		times->counts.dropped++;
 		return;
 	}
-	made.part.flags |= PART_ENQUEUE_ONLY;
-	made.part.enqueue = made.part.departure = made.part.arrival;
 	times->news = true;
 	place = times->call_count++;
 	/* Other threads' calls may be told a little late. */
-	while (place > 0 && times->calls[place - 1].part.enqueue.value > made.part.enqueue.value)
+	while (place > 0 && times->calls[place - 1].part.enqueue.value > made->part.enqueue.value)
 		place--;
 	memmove(times->calls + place + 1, times->calls + place,
-		(times->call_count - 1 - place) * sizeof(made));
-	times->calls[place] = made;
+		(times->call_count - 1 - place) * sizeof(*made));
+	times->calls[place] = *made;
 	if (place < times->checked)
 		times->checked = place;
+}
+
+void call_times_call(struct call_times *times, const struct collective_part *part, uint64_t handle)
+{
+	struct call made = {.part = *part, .handle = handle, .number = ++times->number};
+
+	made.part.flags |= PART_ENQUEUE_ONLY;
+	made.part.enqueue = made.part.departure = made.part.arrival;
+	add_call(times, &made);
+}
+
+void call_times_told_call(
+	struct call_times *times, const struct collective_part *part, pid_t thread, uint64_t number)
+{
+	struct call made = {.part = *part, .thread = thread, .number = number};
+
+	add_call(times, &made);
 }
 
 void call_times_event(struct call_times *times, const struct call_times_event *event)
@@ -140,6 +155,11 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+static bool is_of(const struct call *call, const struct call_times_event *event)
+{
+	return call->thread ? call->thread == event->thread : call->handle == event->handle;
+}
+
 static bool give_times(struct call_times *times, const struct call_times_event *event)
 {
 	for (size_t i = first_since(times, event->entered.value);
@@ -148,12 +168,13 @@ static bool give_times(struct call_times *times, const struct call_times_event *
 		i++) {
 		struct call *call = &times->calls[i];
 
-		if (call->handle != event->handle || call->timed || call->taken)
+		if (!is_of(call, event) || call->timed || call->taken)
 			continue;
 		call->timed = true;
 		call->part.flags &= (uint8_t)~PART_ENQUEUE_ONLY;
 		call->part.flags |= PART_DEVICE_TIME;
-		call->part.stream = lane_of(times, call->handle);
+		if (!call->thread)
+			call->part.stream = lane_of(times, call->handle);
 		/* A device without work is ready before the kernel is there. */
 		call->part.departure.value = later(event->stop.value, call->part.enqueue.value);
 		call->part.arrival.value = earlier(call->part.departure.value,

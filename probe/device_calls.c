@@ -44,6 +44,7 @@ struct device_calls {
 	int64_t queued_ns, block_io_ns; /* of what was told, not yet found in a segment */
 	/* Of late: long waits for collectives, and how long of them its threads wanted a CPU. */
 	int64_t waits_ns, busy_waits_ns;
+	size_t stream_count; /* streams seen so far: those below it */
 	int64_t busy_from_ns[STREAMS],
 		last_departure_ns[STREAMS]; /* of calls in a row, and of the last */
 	struct activity last_others;
@@ -153,7 +154,7 @@ static int64_t ended_before(const struct device_calls *calls, int64_t arrival_ns
 {
 	int64_t ended_ns = 0;
 
-	for (size_t i = 0; i < STREAMS; i++) {
+	for (size_t i = 0; i < calls->stream_count; i++) {
 		if (calls->last_departure_ns[i] > ended_ns &&
 			calls->last_departure_ns[i] <= arrival_ns)
 			ended_ns = calls->last_departure_ns[i];
@@ -197,7 +198,7 @@ static int64_t may_have_waited_ns(const struct device_calls *calls, int64_t enqu
 {
 	int64_t longest_ns = 0;
 
-	for (size_t i = 0; i < STREAMS && !calls->host_seen; i++) {
+	for (size_t i = 0; i < calls->stream_count && !calls->host_seen; i++) {
 		int64_t from_ns = calls->busy_from_ns[i];
 
 		if (from_ns < calls->last_enqueue_ns)
@@ -299,6 +300,8 @@ static void fill_before(struct device_calls *calls, struct collective_part *part
 		if (part->arrival.value - calls->last_departure_ns[part->stream] > LAUNCH_USUAL_NS)
 			calls->busy_from_ns[part->stream] = part->arrival.value;
 		calls->last_departure_ns[part->stream] = part->departure.value;
+		if (part->stream >= calls->stream_count)
+			calls->stream_count = part->stream + 1U;
 	}
 	part->before = before;
 }

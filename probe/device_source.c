@@ -34,8 +34,8 @@ struct device_source {
 	struct ring_source *rings;
 	struct launch_rates *rates;
 	struct device_looks *looks;
-	struct attach_events *events; /* attach --deep; else NULL */
-	struct attach_kernels *shown; /* likewise */
+	struct attach_events *events; /* --deep on; else NULL */
+	struct attach_kernels *shown; /* attach --deep; else NULL */
 	size_t communicator_count, communicator_capacity, last;
 	struct device_communicator *communicators;
 	uint64_t with_device_time, without_device_time, copy_engine, lost;
@@ -159,6 +159,7 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 		find_communicator(source, call->pid, call->communicator);
 	bool timed =
 		call->device_start.value > 0 && call->device_stop.value >= call->device_start.value;
+	bool graph = call->flags & RING_COLLECTIVE_GRAPH;
 	bool has_peer =
 		call->function == RING_FUNCTION_SEND || call->function == RING_FUNCTION_RECEIVE;
 
@@ -168,7 +169,6 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 	}
 	announce(source, known, call->function);
 	source->with_device_time += timed;
-	source->without_device_time += !timed;
 	source->copy_engine += (call->flags & RING_COLLECTIVE_COPY_ENGINE) != 0;
 	source->others_times += (call->flags & RING_COLLECTIVE_OTHERS_TIMES) != 0;
 	source->implausible += (call->flags & RING_COLLECTIVE_IMPLAUSIBLE) != 0;
@@ -186,7 +186,13 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 		.stream = known->stream,
 		.peer = has_peer && call->root >= 0 ? (uint32_t)call->root + 1 : 0,
 	};
-	job_device_call(source->job, call->pid, &part, call->number);
+	attach_events_told(source->events, call->pid, timed || graph);
+	if (timed || graph ||
+		!job_untold_call(
+			source->job, call->pid, &part, (pid_t)call->thread_id, call->number)) {
+		source->without_device_time += !timed;
+		job_device_call(source->job, call->pid, &part, call->number);
+	}
 	if (!source->watches_launchers)
 		return;
 	source->with_launchers += call->launchers_cpu_ns > 0;
@@ -336,8 +342,9 @@ int device_source_create(
 		device_source_destroy(source);
 		return -ENOMEM;
 	}
+	if (looks->deep == PROBE_DEEP_ON)
+		source->events = attach_events_create(source->rings, job, looks->attached);
 	if (looks->attached && looks->deep == PROBE_DEEP_ON) {
-		source->events = attach_events_create(source->rings, job);
 		source->shown = attach_kernels_create(
 			source->rings, job, source->events, source->looks, source->rates);
 	}
@@ -439,6 +446,28 @@ static bool put_left_out(const struct device_source *source, struct message_sour
 	return true;
 }
 
+/* Some calls have device times. */
+static void put_timed(const struct device_source *source, struct message_source *out)
+{
+	struct call_times_counts filled;
+	uint64_t without, all;
+
+	job_call_times_counts(source->job, &filled);
+	without = source->without_device_time + filled.untimed;
+	all = source->with_device_time + filled.timed + without;
+	if (!without || (filled.timed && without * 100 < all))
+		put_state(out, SOURCE_ON, "");
+	else if (attach_events_off(source->events, out))
+		out->state = SOURCE_DEGRADED;
+	else if (source->events)
+		put_state(out, SOURCE_DEGRADED, "some collectives came without device times");
+	else
+		put_state(out, SOURCE_DEGRADED,
+			"some collectives came without device times: NCCL tells none of its own "
+			"for "
+			"them (--deep on times such calls by events)");
+}
+
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
 	struct message_source *out)
 {
@@ -451,10 +480,8 @@ bool device_source_state(const struct device_source *source, const char *why_not
 	if (source && source->copy_engine)
 		put_state(out, SOURCE_DEGRADED,
 			"some collectives ran on copy engines, without a kernel: not timed");
-	else if (source && source->with_device_time && source->without_device_time)
-		put_state(out, SOURCE_DEGRADED, "some collectives came without device times");
 	else if (source && source->with_device_time)
-		put_state(out, SOURCE_ON, "");
+		put_timed(source, out);
 	else if (enqueue_only || (source && source->without_device_time))
 		put_state(out, SOURCE_MISSING,
 			why_not[0] ? why_not

@@ -238,7 +238,7 @@ static void take_device_call(struct rank_process *process, const struct event_co
 {
 	bool with_oneself = collective_is_message(&collective_rows[event->row]) && !part->peer;
 
-	if (process->call_times && !with_oneself)
+	if (process->call_times && !process->fills_times && !with_oneself)
 		call_times_call(process->call_times, part, event->handle);
 	else if (process->kernel_calls && !with_oneself)
 		kernel_calls_call(process->kernel_calls, part, event->handle);

@@ -52,9 +52,14 @@ void job_kernel(struct job *job, pid_t pid, const struct kernel_calls_kernel *ke
  * up to when all were told. Ignored where device times come by another way.
  */
 void job_calls_timed(struct job *job, pid_t pid, struct host_ns now);
+/* The same for those calls alone that NCCL's plug-in tells without times. */
+void job_calls_filled(struct job *job, pid_t pid, struct host_ns now);
+/* One of these; false: the process's calls are not filled. thread, number: as the library tells them. */
+bool job_untold_call(struct job *job, pid_t pid, const struct collective_part *part, pid_t thread,
+	uint64_t number);
 void job_call_time(struct job *job, pid_t pid, const struct call_times_event *event);
 void job_calls_settled(struct job *job, pid_t pid, struct host_ns settled, struct host_ns now);
-/* They are timed no more: the host's times are used again, as before. */
+/* They are timed no more: the host's times, or the plug-in's alone, are used again, as before. */
 void job_calls_untimed(struct job *job, pid_t pid, struct host_ns now);
 /* A thread that makes them, as the process numbers it. False: its waits for a CPU cannot be read. */
 bool job_device_launcher(struct job *job, pid_t pid, pid_t thread);

@@ -85,6 +85,29 @@ void job_calls_timed(struct job *job, pid_t pid, struct host_ns now)
 		job_device_process(job, pid);
 }
 
+void job_calls_filled(struct job *job, pid_t pid, struct host_ns now)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (!process || !process->device_calls || process->call_times || process->kernel_calls)
+		return;
+	process->call_times = call_times_create(now);
+	process->fills_times = process->call_times != NULL;
+}
+
+bool job_untold_call(struct job *job, pid_t pid, const struct collective_part *part, pid_t thread,
+	uint64_t number)
+{
+	struct rank_process *process = job_find_process(job, pid);
+
+	if (!process || !process->fills_times)
+		return false;
+	if (part->enqueue.value > process->last_call_ns)
+		process->last_call_ns = part->enqueue.value;
+	call_times_told_call(process->call_times, part, thread, number);
+	return true;
+}
+
 void job_call_time(struct job *job, pid_t pid, const struct call_times_event *event)
 {
 	struct rank_process *process = job_find_process(job, pid);
@@ -205,11 +228,16 @@ void job_calls_untimed(struct job *job, pid_t pid, struct host_ns now)
 	if (!process || !process->call_times)
 		return;
 	match_times(job, process, now, true);
-	join_device_calls(job, process, true);
+	join_device_calls(job, process, !process->fills_times);
 	call_times_get_counts(process->call_times, &counts);
-	job->dropped += counts.dropped + device_calls_dropped(process->device_calls);
+	job->dropped += counts.dropped;
 	call_times_destroy(process->call_times);
-	device_calls_destroy(process->device_calls);
 	process->call_times = NULL;
+	if (process->fills_times) {
+		process->fills_times = false;
+		return;
+	}
+	job->dropped += device_calls_dropped(process->device_calls);
+	device_calls_destroy(process->device_calls);
 	process->device_calls = NULL;
 }

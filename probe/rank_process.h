@@ -68,6 +68,7 @@ struct rank_process {
 	bool messages_left_out;		   /* likewise: sends and receives are no parts */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
 	struct call_times *call_times;	   /* likewise; one of the two at most */
+	bool fills_times; /* it has those calls alone that NCCL tells no times of */
 	size_t communicator_count;
 	struct known_communicator *communicators;
 	size_t last_communicator; /* where the last look-up ended */

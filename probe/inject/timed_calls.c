@@ -121,7 +121,6 @@ static void enter(struct frame *frame, void *stream)
 		else
 			frame->pair = timed_events_start(stream, 1);
 		frame->launching_ns = process_now_ns();
-		timed_events_spent(frame->launching_ns - frame->entered_ns);
 	}
 	errno = kept;
 }
@@ -148,7 +147,7 @@ static int leave(const struct frame *frame, void *communicator, void *stream, in
 	struct timed_call call = {(uint64_t)(uintptr_t)communicator, frame->entered_ns, 0};
 	int kept = errno;
 
-	if (!frame->timing || (!frame->group && !frame->pair))
+	if (!frame->timing)
 		return result;
 	call.returned_ns = process_now_ns();
 	if (frame->pair && result) /* in progress: it will be launched by another thread */
@@ -156,11 +155,12 @@ static int leave(const struct frame *frame, void *communicator, void *stream, in
 	else if (frame->pair)
 		timed_events_stop(
 			frame->pair, &call, 1, launched(frame->launching_ns, call.returned_ns));
-	else if (!result)
+	else if (frame->group && !result)
 		add_call(frame->group, &call, stream);
-	else
+	else if (frame->group)
 		timed_events_count_failed(1);
-	timed_events_spent(process_now_ns() - call.returned_ns);
+	timed_events_spent(
+		frame->launching_ns - frame->entered_ns + process_now_ns() - call.returned_ns);
 	errno = kept;
 	return result;
 }

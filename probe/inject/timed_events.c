@@ -10,8 +10,8 @@
 
 enum {
 	POOLS = 16,	  /* contexts of a process: one a device */
-	PAIRS_MAX = 1024, /* in flight in a context; a power of two */
-	PLACES_TRIED = 4,
+	PAIRS_MAX = 1024, /* in flight in a context */
+	WORD_BITS = 64,
 	STREAMS_WAITED = 16,
 	DEVICES = 16,
 	SETTLE_NS = 1000000000, /* a group's calls get their pair by its end */
@@ -21,25 +21,25 @@ enum {
 	SAMPLE_REST_NS = 200000000,  /* after one in vain */
 };
 
-enum pair_state { PAIR_FREE = 0, PAIR_BUSY = 1, PAIR_PENDING = 2 };
+enum pair_state { PAIR_BUSY = 0, PAIR_PENDING = 1 };
 
-/* As a rule one call, in two lines of the cache. */
+/* As a rule one call, in one line of the cache, which the helper's thread has had meanwhile. */
 struct timed_pair {
-	_Alignas(64) uint32_t state; /* atomic; busy: the caller's, pending: the helper's */
-	struct pool *pool;
+	_Alignas(64) uint16_t state; /* atomic; busy: free or the caller's, pending: the helper's */
+	uint16_t call_count;
+	uint32_t thread_id;
 	void *stream;
 	void *start, *stop;
 	int64_t launched_ns;
-	size_t call_count;
 	struct timed_call calls[TIMED_CALLS_MAX];
 };
+_Static_assert(offsetof(struct timed_pair, calls) + sizeof(struct timed_call) == 64, "a line");
 
 enum pool_state { POOL_EMPTY = 0, POOL_WANTED = 1, POOL_READY = 2, POOL_FAILED = 3 };
 
 struct pool {
 	uint32_t state; /* atomic */
 	void *context;
-	uint32_t cursor; /* atomic */
 	int device;
 	void *stream; /* own: nothing but the clock's events is on it */
 	void *references[2];
@@ -48,6 +48,11 @@ struct pool {
 	int64_t reference_ns; /* its device time */
 	unsigned samples;
 	int64_t next_sample_ns;
+	/*
+	 * Atomic: a bit for each pair that nobody has. The first is taken, so that few pairs go round, whose memory, the
+	 * driver's too, is still in the caches.
+	 */
+	_Alignas(64) uint64_t free_pairs[PAIRS_MAX / WORD_BITS];
 	struct timed_pair pairs[PAIRS_MAX];
 };
 
@@ -57,7 +62,9 @@ static struct {
 	bool ended;  /* atomic: the process exits */
 	struct pool pools[POOLS];
 	uint64_t timed, captured, unplaced, failed, spent_ns; /* atomic */
-	int64_t settled_ns;				      /* the helper's */
+	/* The helper's: */
+	int64_t settled_ns;
+	struct timed_pair *pending[PAIRS_MAX];
 } events;
 
 static void count(uint64_t *counter, size_t calls)
@@ -138,21 +145,33 @@ static struct pool *find_pool(void *context)
 
 static struct timed_pair *take_pair(struct pool *pool)
 {
-	for (int tries = 0; tries < PLACES_TRIED; tries++) {
-		uint32_t place =
-			__atomic_fetch_add(&pool->cursor, 1, __ATOMIC_RELAXED) & (PAIRS_MAX - 1);
-		uint32_t state = PAIR_FREE;
+	for (size_t i = 0; i < PAIRS_MAX / WORD_BITS; i++) {
+		uint64_t free_bits = __atomic_load_n(&pool->free_pairs[i], __ATOMIC_RELAXED);
 
-		if (__atomic_compare_exchange_n(&pool->pairs[place].state, &state, PAIR_BUSY, false,
-			    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return &pool->pairs[place];
+		while (free_bits) {
+			uint64_t first = free_bits & -free_bits;
+
+			if (__atomic_compare_exchange_n(&pool->free_pairs[i], &free_bits,
+				    free_bits & ~first, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				return &pool->pairs[i * WORD_BITS + (size_t)__builtin_ctzll(first)];
+		}
 	}
 	return NULL;
 }
 
+static struct pool *pool_of(const struct timed_pair *pair)
+{
+	return &events.pools[((uintptr_t)pair - (uintptr_t)events.pools) / sizeof(struct pool)];
+}
+
 static void give_back(struct timed_pair *pair)
 {
-	__atomic_store_n(&pair->state, PAIR_FREE, __ATOMIC_RELEASE);
+	struct pool *pool = pool_of(pair);
+	size_t place = (size_t)(pair - pool->pairs);
+
+	__atomic_store_n(&pair->state, PAIR_BUSY, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&pool->free_pairs[place / WORD_BITS], UINT64_C(1) << (place % WORD_BITS),
+		__ATOMIC_RELEASE);
 }
 
 static void fail(struct pool *pool, size_t call_count)
@@ -187,8 +206,9 @@ struct timed_pair *timed_events_start(void *stream, size_t call_count)
 		count(&events.unplaced, call_count);
 		return NULL;
 	}
-	pair->pool = pool;
 	pair->stream = stream;
+	pair->thread_id = process_thread_id();
+	__builtin_prefetch(pair->stop, 1);
 	if (events.cuda.event_record(pair->start, stream) == CUDA_ABI_SUCCESS)
 		return pair;
 	fail(pool, call_count);
@@ -200,12 +220,12 @@ void timed_events_stop(struct timed_pair *pair, const struct timed_call *calls, 
 	int64_t launched_ns)
 {
 	if (events.cuda.event_record(pair->stop, pair->stream) != CUDA_ABI_SUCCESS) {
-		fail(pair->pool, call_count);
+		fail(pool_of(pair), call_count);
 		give_back(pair);
 		return;
 	}
 	pair->launched_ns = launched_ns;
-	pair->call_count = call_count < TIMED_CALLS_MAX ? call_count : TIMED_CALLS_MAX;
+	pair->call_count = (uint16_t)(call_count < TIMED_CALLS_MAX ? call_count : TIMED_CALLS_MAX);
 	memcpy(pair->calls, calls, pair->call_count * sizeof(calls[0]));
 	__atomic_store_n(&pair->state, PAIR_PENDING, __ATOMIC_RELEASE);
 }
@@ -244,6 +264,7 @@ static bool make_events(struct pool *pool)
 	for (size_t i = 0; i < PAIRS_MAX && made; i++)
 		made = cuda->event_create(&pool->pairs[i].start, 0) == CUDA_ABI_SUCCESS &&
 		       cuda->event_create(&pool->pairs[i].stop, 0) == CUDA_ABI_SUCCESS;
+	memset(pool->free_pairs, 0xff, sizeof(pool->free_pairs));
 	return made;
 }
 
@@ -323,7 +344,8 @@ static void write_pair(
 			.launched_host_ns = pair->launched_ns,
 			.start_ns = pool->reference_ns + start_ns,
 			.stop_ns = pool->reference_ns + stop_ns,
-			.device = (uint32_t)pool->device};
+			.device = (uint32_t)pool->device,
+			.thread_id = pair->thread_id};
 
 		process_write(RING_RECORD_TIMED_CALL, &call, sizeof(call));
 	}
@@ -363,28 +385,50 @@ static bool finish_pair(struct pool *pool, struct timed_pair *pair, struct waiti
 	return true;
 }
 
-/* From the oldest on. Returns when the first call that is still in flight was made, at most settled_ns. */
+/* Pairs that wait for the device, from the oldest on. callers: there are some that callers still have. */
+static size_t gather_pending(struct pool *pool, bool *callers)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < PAIRS_MAX; i++) {
+		struct timed_pair *pair = &pool->pairs[i];
+		size_t at;
+
+		if (__atomic_load_n(&pool->free_pairs[i / WORD_BITS], __ATOMIC_ACQUIRE) >>
+				(i % WORD_BITS) &
+			1)
+			continue;
+		if (__atomic_load_n(&pair->state, __ATOMIC_ACQUIRE) != PAIR_PENDING) {
+			*callers = true;
+			continue;
+		}
+		/* Taken in order as a rule: nothing moves. */
+		for (at = count++; at > 0 && events.pending[at - 1]->calls[0].entered_ns >
+						     pair->calls[0].entered_ns;
+			at--)
+			events.pending[at] = events.pending[at - 1];
+		events.pending[at] = pair;
+	}
+	return count;
+}
+
+/* Returns when the first call that is still in flight was made, at most settled_ns. */
 static int64_t write_done(struct pool *pool, int64_t settled_ns)
 {
-	uint32_t first = __atomic_load_n(&pool->cursor, __ATOMIC_RELAXED);
 	struct waiting waiting = {.count = 0};
+	bool callers = false; /* theirs are not known yet */
+	size_t count;
 
 	if (!pool->has_reference)
 		return events.settled_ns;
-	for (uint32_t i = 0; i < PAIRS_MAX; i++) {
-		struct timed_pair *pair = &pool->pairs[(first + i) & (PAIRS_MAX - 1)];
-		uint32_t state = __atomic_load_n(&pair->state, __ATOMIC_ACQUIRE);
-		int64_t made_ns = events.settled_ns; /* of a caller's: not known yet */
+	count = gather_pending(pool, &callers);
+	for (size_t i = 0; i < count; i++) {
+		struct timed_pair *pair = events.pending[i];
 
-		if (state == PAIR_FREE ||
-			(state == PAIR_PENDING && finish_pair(pool, pair, &waiting)))
-			continue;
-		if (state == PAIR_PENDING)
-			made_ns = pair->calls[0].entered_ns;
-		if (made_ns < settled_ns)
-			settled_ns = made_ns;
+		if (!finish_pair(pool, pair, &waiting) && pair->calls[0].entered_ns < settled_ns)
+			settled_ns = pair->calls[0].entered_ns;
 	}
-	return settled_ns;
+	return callers && events.settled_ns < settled_ns ? events.settled_ns : settled_ns;
 }
 
 void timed_events_poll(void)

@@ -209,7 +209,7 @@ struct ring_timed_call {
 	int64_t launched_host_ns;  /* its kernel starts no earlier, as far as the host knows */
 	int64_t start_ns, stop_ns; /* RING_CLOCK_EVENTS */
 	uint32_t device;	   /* of the process */
-	uint32_t padding;
+	uint32_t thread_id;	   /* that made the call; 0: recorded by a version without it */
 };
 
 /* What became of the calls since the library was asked to time them; once a second. */

@@ -181,6 +181,7 @@ static void deliver_timed_call(struct ring_source *source, struct ring_process *
 	const struct ring_clock *clock = &process->event_clocks[call->device % RING_SOURCE_DEVICES];
 	struct ring_source_timed_call out = {.pid = process->pid,
 		.handle = call->handle,
+		.thread_id = (pid_t)call->thread_id,
 		.entered = {call->entered_host_ns},
 		.returned = {call->returned_host_ns},
 		.launched = {call->launched_host_ns},

@@ -46,14 +46,21 @@ static pid_t own_pid(pid_t pid)
 static int open_directory(struct ring_process *process, const char *directory)
 {
 	struct target_owner owner;
+	struct stat folder;
 
-	if (target_owner_read(process->pid, &owner) == 0)
-		process->owner = owner.user;
 	if (process->directory_fd >= 0)
 		return 0;
+	if (target_owner_read(process->pid, &owner) == 0)
+		process->owner = owner.user;
 	process->inner_pid = own_pid(process->pid);
 	process->directory_fd = target_root_find(process->pid, directory, O_DIRECTORY);
-	return process->directory_fd < 0 ? process->directory_fd : 0;
+	if (process->directory_fd < 0)
+		return process->directory_fd;
+	if (fstat(process->directory_fd, &folder) == 0) {
+		process->folder_device = folder.st_dev;
+		process->folder_inode = folder.st_ino;
+	}
+	return 0;
 }
 
 static int open_file(int directory_fd, const char *name, int flags)
@@ -117,9 +124,12 @@ static int open_ring(struct ring_process *process)
 	int fd = open_file(process->directory_fd, process->file_name, O_RDWR);
 	bool foreign = fd == -EACCES;
 	struct ring_identity identity;
+	struct target_owner owner;
 	struct stat status;
 	int result;
 
+	if (target_owner_read(process->pid, &owner) == 0)
+		process->owner = owner.user;
 	if (foreign)
 		fd = open_file(process->directory_fd, process->file_name, O_RDONLY);
 	if (fd < 0)
@@ -158,49 +168,103 @@ static void remember_folder(struct ring_process *process, const struct stat *fol
 		process->directory_seen = folder->st_mtim;
 }
 
-int ring_process_find(struct ring_process *process, const char *directory)
+/* UID.PID.START_TIME. The user's number may differ between user namespaces: the owner is compared. */
+static bool parse_name(const char *name, uint64_t *pid, uint64_t *start_time)
+{
+	size_t prefix = strlen(RING_FILE_PREFIX);
+	char *end;
+
+	if (strncmp(name, RING_FILE_PREFIX, prefix) != 0 || strlen(name) >= RING_SOURCE_NAME_BYTES)
+		return false;
+	(void)strtoull(name + prefix, &end, 10);
+	if (*end != '.')
+		return false;
+	*pid = strtoull(end + 1, &end, 10);
+	if (*end != '.')
+		return false;
+	*start_time = strtoull(end + 1, &end, 10);
+	return *end == '\0';
+}
+
+/* A process without a ring that looks into the same folder. */
+static bool looks_there(const struct ring_process *process, const struct ring_process *reader)
+{
+	return !process->reader && process->directory_fd >= 0 &&
+	       process->folder_device == reader->folder_device &&
+	       process->folder_inode == reader->folder_inode;
+}
+
+static void take_name(
+	const struct ring_look *look, const struct ring_process *reader, const char *name)
+{
+	uint64_t pid, start_time;
+
+	if (!parse_name(name, &pid, &start_time))
+		return;
+	for (size_t i = 0; i < look->count; i++) {
+		struct ring_process *process = look->processes[i];
+
+		if (!looks_there(process, reader) || (uint64_t)process->inner_pid != pid ||
+			process->start_time != start_time)
+			continue;
+		memcpy(process->file_name, name, strlen(name) + 1);
+		process->found = open_ring(process);
+	}
+}
+
+/* Reads the folder of a process for all processes that have the same. */
+static int read_folder(struct ring_process *reader, const struct ring_look *look)
 {
 	const struct dirent *entry;
 	struct stat status;
-	char end[64];
-	int result, fd;
 	DIR *folder;
+	int fd;
 
-	if (process->directory_fd >= 0 && fstat(process->directory_fd, &status) == 0 &&
-		is_unchanged(process, &status))
-		return -ENOENT;
-	result = open_directory(process, directory);
-	if (result)
-		return result;
-	if (fstat(process->directory_fd, &status))
+	if (fstat(reader->directory_fd, &status))
 		return -errno;
-	fd = openat(process->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(reader->directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	folder = fdopendir(fd);
 	if (!folder) {
-		result = -errno;
+		int result = -errno;
+
 		close(fd);
 		return result;
 	}
-	result = -ENOENT;
-	snprintf(end, sizeof(end), ".%d.%" PRIu64, (int)process->inner_pid, process->start_time);
-	for (unsigned i = 0; i < ENTRIES_MAX && result && (entry = readdir(folder)); i++) {
-		size_t length = strlen(entry->d_name);
+	for (size_t i = 0; i < look->count; i++) {
+		struct ring_process *process = look->processes[i];
 
-		/* The user's number may differ between user namespaces: the owner is compared. */
-		if (strncmp(entry->d_name, RING_FILE_PREFIX, strlen(RING_FILE_PREFIX)) != 0 ||
-			length < strlen(end) || length >= sizeof(process->file_name) ||
-			strcmp(entry->d_name + length - strlen(end), end) != 0)
+		if (!looks_there(process, reader))
 			continue;
-		memcpy(process->file_name, entry->d_name, length + 1);
-		result = open_ring(process);
-		status.st_mtim = (struct timespec){0}; /* it is there, if not yet whole */
+		process->look = look->number;
+		process->found = -ENOENT;
+		process->file_name[0] = '\0';
 	}
+	for (unsigned i = 0; i < ENTRIES_MAX && (entry = readdir(folder)); i++)
+		take_name(look, reader, entry->d_name);
 	closedir(folder);
-	if (result == -ENOENT && status.st_mtim.tv_sec)
-		remember_folder(process, &status);
-	return result;
+	for (size_t i = 0; i < look->count; i++) {
+		/* One with a name is there, if not yet whole. */
+		if (looks_there(look->processes[i], reader) && !look->processes[i]->file_name[0])
+			remember_folder(look->processes[i], &status);
+	}
+	return reader->found;
+}
+
+int ring_process_find(
+	struct ring_process *process, const char *directory, const struct ring_look *look)
+{
+	struct stat status;
+	int result;
+
+	if (process->look == look->number)
+		return process->found;
+	if (process->directory_fd >= 0 && fstat(process->directory_fd, &status) == 0 &&
+		is_unchanged(process, &status))
+		return -ENOENT;
+	result = open_directory(process, directory);
+	return result ? result : read_folder(process, look);
 }
 
 bool ring_process_has_ended(const struct ring_process *process)

@@ -10,6 +10,8 @@
 #include "probe/sources/ring_source_internal.h"
 
 #define LIFE_CHECK_NS INT64_C(1000000000)
+/* Turns are 50 ms apart, and ask twice. */
+#define LOOK_NS INT64_C(40000000)
 
 int ring_source_create(const char *directory, const struct ring_source_callbacks *callbacks,
 	void *context, struct ring_source **result)
@@ -82,15 +84,22 @@ static struct ring_process *find_process(const struct ring_source *source, pid_t
 	return NULL;
 }
 
-static void look_for_ring(struct ring_source *source, struct ring_process *process)
+/* Looks for a ring where there is none, and tells it what all are told. */
+static void look_for_ring(struct ring_source *source, struct ring_process *process, uint64_t number)
 {
-	int result = ring_process_find(process, source->directory);
+	const struct ring_look look = {source->processes, source->process_count, number};
 
-	if (result == 0)
-		ring_reader_pause(process->reader, source->paused);
-	else if (result != -ENOENT)
-		source->last_error = result;
-	if (result == 0 && source->wants_launchers_cpu)
+	if (!process->reader) {
+		int result = ring_process_find(process, source->directory, &look);
+
+		if (result && result != -ENOENT)
+			source->last_error = result;
+	}
+	if (!process->reader || process->told)
+		return;
+	process->told = true;
+	ring_reader_pause(process->reader, source->paused);
+	if (source->wants_launchers_cpu)
 		ring_reader_want_launchers_cpu(process->reader);
 }
 
@@ -123,7 +132,7 @@ int ring_source_add_process(struct ring_source *source, pid_t pid)
 	process->start_time = start_time;
 	process->directory_fd = -1;
 	source->processes[source->process_count++] = process;
-	look_for_ring(source, process);
+	look_for_ring(source, process, ++source->looks);
 	return 0;
 }
 
@@ -161,16 +170,20 @@ static void check_life(struct ring_process *process, struct host_ns now)
 
 size_t ring_source_poll(struct ring_source *source, struct host_ns now, size_t record_max)
 {
+	bool due = now.value < source->looked.value || now.value - source->looked.value >= LOOK_NS;
+	uint64_t number = ++source->looks;
 	size_t count = 0;
 
+	if (due)
+		source->looked = now;
 	for (uint32_t i = 0; i < source->process_count;) {
 		struct ring_process *process = source->processes[i];
 		size_t drained = 0;
 
 		check_life(process, now);
 		/* Also after its end: it may have made the ring since the last look. */
-		if (!process->reader)
-			look_for_ring(source, process);
+		if (due || process->gone)
+			look_for_ring(source, process, number);
 		if (process->reader)
 			drained = drain(source, process, now, record_max);
 		count += drained;

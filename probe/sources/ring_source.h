@@ -73,6 +73,7 @@ struct ring_source_synchronisation {
 struct ring_source_timed_call {
 	pid_t pid;
 	uint64_t handle;		  /* the communicator's, as passed */
+	pid_t thread_id;		  /* as the process numbers it; 0: not known */
 	struct host_ns entered, returned; /* the call, on the host */
 	struct host_ns launched;	  /* its kernel starts no earlier */
 	struct host_ns start, stop; /* its stream was ready for it; it was done; 0 = not known */

@@ -133,6 +133,18 @@ def all_to_all(paths):
           f"{report['job']['steps']} steps")
 
 
+def all_to_all_apart(paths):
+    """Between nodes NCCL tells other calls' times behind such exchanges: those calls are timed by events."""
+    os.environ["STAND_IN_NCCL_BETWEEN_NODES"] = "1"
+    _, report = watch(paths, run_options=["--deep", "on"], all_to_all=True)
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+    check(report["coverage"]["dropped"] == 0, f"{report['coverage']['dropped']} events were lost")
+    check(abs(report["job"]["steps"] - JOB["steps"]) <= 0.02 * JOB["steps"],
+          f"{report['job']['steps']} steps")
+    for rank in report["ranks"]: # by the plug-in alone, after the first step there is none
+        check(rank["step_ms"]["comm_transfer"] > 1, f"rank {rank['rank']}: {rank['step_ms']}")
+
+
 def pipeline(paths):
     """A stage is alone in its role and calls no collective: its sends and receives tell what held its host up."""
     _, report = watch(paths, ranks=2, pipeline=True, collectives=6,
@@ -233,6 +245,7 @@ def memory(paths):
 
 
 CASES = {"longer": longer, "more": more, "healthy": healthy, "asked": asked, "all_to_all": all_to_all,
+         "all_to_all_apart": all_to_all_apart,
          "pipeline": pipeline, "pipeline_asleep": pipeline_asleep, "with_user_plugin": with_user_plugin, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,
          "switched_off": switched_off, "memory": memory}

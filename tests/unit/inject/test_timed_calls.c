@@ -72,6 +72,7 @@ static void on_timed_call(void *context, const struct ring_source_timed_call *ca
 	(void)context;
 	assert_true(kind < KINDS);
 	assert_true(call->start.value > 0);
+	assert_int_equal(call->thread_id, call->pid); /* its only thread */
 	seen.calls[kind]++;
 	if (length_ns < seen.shortest_ns[kind])
 		seen.shortest_ns[kind] = length_ns;

@@ -33,18 +33,23 @@ static void no_program(void *context, pid_t pid)
 	(void)pid;
 }
 
-static void set_up(struct bench *bench)
+static void set_up_for(struct bench *bench, bool attached)
 {
 	static const struct ring_source_callbacks none;
 
 	*bench = (struct bench){.now_ns = 100 * S};
-	assert_int_equal(
-		job_create(&(struct job_options){.host = "here", .attached = true}, &bench->job),
+	assert_int_equal(job_create(&(struct job_options){.host = "here", .attached = attached},
+				 &bench->job),
 		0);
 	assert_int_equal(ring_source_create("/tmp", &none, NULL, &bench->rings), 0);
-	bench->events = attach_events_create(bench->rings, bench->job);
+	bench->events = attach_events_create(bench->rings, bench->job, attached);
 	assert_non_null(bench->events);
 	attach_events_hello(bench->events, PID, &(struct ring_hello){0});
+}
+
+static void set_up(struct bench *bench)
+{
+	set_up_for(bench, true);
 }
 
 static void tear_down(struct bench *bench)
@@ -207,6 +212,90 @@ static void test_over_budget(void **state)
 	tear_down(&bench);
 }
 
+/* A call that NCCL's plug-in tells of, 1 ms later; and when the library timed it by events, that too. */
+static void told_call(struct bench *bench, bool with_times, bool by_events)
+{
+	struct collective_part part = {.communicator_id = 1,
+		.sequence = bench->sequence,
+		.length_bytes = 1024,
+		.arrival = {bench->now_ns},
+		.departure = {bench->now_ns + (with_times ? MS : 0)},
+		.enqueue = {bench->now_ns},
+		.root = STEP_ROOT_NONE,
+		.operation = OPERATION_ALL_REDUCE,
+		.flags = with_times ? PART_DEVICE_TIME : PART_ENQUEUE_ONLY};
+
+	bench->sequence++;
+	if (by_events)
+		attach_events_call(bench->events, &(struct ring_source_timed_call){.pid = PID,
+							  .handle = HANDLE,
+							  .thread_id = PID,
+							  .entered = {bench->now_ns - 1000},
+							  .returned = {bench->now_ns + 9000},
+							  .launched = {bench->now_ns + 8000},
+							  .start = {bench->now_ns + MS},
+							  .stop = {bench->now_ns + 2 * MS}});
+	attach_events_told(bench->events, PID, with_times);
+	if (with_times || !job_untold_call(bench->job, PID, &part, PID, bench->sequence))
+		job_device_call(bench->job, PID, &part, bench->sequence);
+	bench->now_ns += 10 * MS;
+	attach_events_tick(bench->events, (struct host_ns){bench->now_ns});
+	job_match_times(bench->job, (struct host_ns){bench->now_ns});
+	job_join_device_calls(bench->job);
+}
+
+static void told_second(struct bench *bench, bool by_events)
+{
+	for (int i = 0; i < 100; i++)
+		told_call(bench, i % 4 == 0, by_events);
+	attach_events_state(bench->events, PID,
+		&(struct ring_timed_state){.pointers = 8, .settled_host_ns = bench->now_ns - S});
+}
+
+/* Three in four calls come without times from the plug-in: they get those of events, the others keep theirs. */
+static void test_filled(void **state)
+{
+	struct message_source source = {0};
+	struct bench bench;
+
+	(void)state;
+	set_up_for(&bench, false);
+	attach_events_hello(bench.events, PID, &(struct ring_hello){.nccl_profiler_version = 5});
+	job_device_process(bench.job, PID);
+	told_second(&bench, false);
+	for (int i = 0; i < 9; i++)
+		told_second(&bench, true);
+	assert_false(attach_events_serve(bench.events, PID));
+	assert_false(attach_events_off(bench.events, &source));
+	count_parts(&bench);
+	assert_in_range(bench.timed_parts, 900, 925);
+	assert_int_equal(bench.timed_parts + bench.host_parts, 1000);
+	assert_int_equal(job_dropped(bench.job), 0);
+	tear_down(&bench);
+}
+
+/* Events that fit no call, as where a group's calls are known by its end alone: it is not gone on with. */
+static void test_filled_in_vain(void **state)
+{
+	struct message_source source = {0};
+	struct bench bench;
+
+	(void)state;
+	set_up_for(&bench, false);
+	job_device_process(bench.job, PID);
+	told_second(&bench, false);
+	told_call(&bench, false, true);
+	for (int i = 0; i < 20; i++)
+		told_second(&bench, false);
+	assert_true(attach_events_off(bench.events, &source));
+	assert_non_null(strstr(source.why, "got none by events"));
+	told_second(&bench, true);
+	count_parts(&bench);
+	assert_int_equal(bench.timed_parts + bench.host_parts, 2201);
+	assert_in_range(bench.timed_parts, 550, 560);
+	tear_down(&bench);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +303,8 @@ int main(void)
 		cmocka_unit_test(test_not_served),
 		cmocka_unit_test(test_in_part),
 		cmocka_unit_test(test_over_budget),
+		cmocka_unit_test(test_filled),
+		cmocka_unit_test(test_filled_in_vain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

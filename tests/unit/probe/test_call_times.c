@@ -197,10 +197,48 @@ static void test_bound(void **state)
 	call_times_destroy(times);
 }
 
+/* NCCL's plug-in told of calls without their times: they go by the thread that made them, and keep their numbers. */
+static void test_by_thread_and_moment(void **state)
+{
+	struct call_times *times = begin();
+	struct call_times_event done = {.handle = 5,
+		.thread = 78,
+		.entered = {11 * S - 1000},
+		.returned = {11 * S + 10000},
+		.launched = {11 * S + 9000},
+		.start = {11 * S + 5 * MS},
+		.stop = {11 * S + 6 * MS}};
+	struct collective_part part = {.sequence = 7,
+		.arrival = {11 * S},
+		.departure = {11 * S},
+		.enqueue = {11 * S},
+		.operation = OPERATION_SEND,
+		.flags = PART_ENQUEUE_ONLY,
+		.stream = 9};
+
+	(void)state;
+	call_times_told_call(times, &part, 77, 41);
+	call_times_told_call(times, &part, 78, 42);
+	call_times_event(times, &done);
+	assert_int_equal(take(times, 11 * S + 20 * MS, &part), 42);
+	assert_int_equal(part.flags, PART_DEVICE_TIME);
+	assert_int_equal(part.arrival.value, 11 * S + 5 * MS);
+	assert_int_equal(part.departure.value, 11 * S + 6 * MS);
+	assert_int_equal(part.stream, 9);
+	done.thread = 0; /* a library of before */
+	call_times_event(times, &done);
+	assert_int_equal(take(times, 11 * S + 20 * MS, &part), 0);
+	call_times_settled(times, (struct host_ns){12 * S}, (struct host_ns){13 * S});
+	assert_int_equal(take(times, 13 * S, &part), 41);
+	assert_int_equal(part.flags, PART_ENQUEUE_ONLY);
+	call_times_destroy(times);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_handle_and_moment),
+		cmocka_unit_test(test_by_thread_and_moment),
 		cmocka_unit_test(test_event_before_its_call),
 		cmocka_unit_test(test_long_wait),
 		cmocka_unit_test(test_without_times),

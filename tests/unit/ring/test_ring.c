@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring: order, many threads, a full one, a writer that died, a file that lies. */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -495,6 +497,83 @@ static void another_users_ring_needs_no_right_to_write_files(void **state)
 	}
 }
 
+static unsigned folders_read;
+
+/* The C library's, counted. */
+DIR *fdopendir(int fd)
+{
+	DIR *(*real)(int);
+	void *symbol = dlsym(RTLD_NEXT, "fdopendir");
+
+	folders_read++;
+	memcpy(&real, &symbol, sizeof(real));
+	return real(fd);
+}
+
+/* A process that makes its ring when it is told to. */
+static pid_t begin_later(const char *directory, const int go[2], const int told[2])
+{
+	struct ring_writer writer = {0};
+	pid_t child = fork();
+	char byte;
+
+	if (child)
+		return child;
+	close(go[1]);
+	if (read(go[0], &byte, 1) == 1)
+		stay(told[1], ring_writer_create(directory, SLOTS, &writer) == 0);
+	_exit(1);
+}
+
+/* Polls twice, as a turn of the probe does. */
+static uint32_t rings_after_a_turn(struct ring_source *source, int64_t now_ns)
+{
+	struct ring_source_state state;
+
+	folders_read = 0;
+	(void)ring_source_poll(source, (struct host_ns){now_ns}, SIZE_MAX);
+	(void)ring_source_poll(source, (struct host_ns){now_ns + 1000}, SIZE_MAX);
+	ring_source_get_state(source, &state);
+	return state.ring_count;
+}
+
+enum { RINGLESS = 8 };
+
+/* As /dev/shm is beside data loaders: processes that never have a ring, and files that come and go. */
+static void a_folder_is_read_once_for_all(void **state)
+{
+	const struct ring_source_callbacks none = {NULL};
+	const struct fixture *fixture = *state;
+	struct ring_source *source;
+	pid_t children[RINGLESS];
+	char other[128];
+	int go[2], told[2];
+
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+	assert_int_equal(ring_source_create(fixture->directory, &none, NULL, &source), 0);
+	for (size_t i = 0; i < RINGLESS; i++) {
+		children[i] = begin_later(fixture->directory, go, told);
+		assert_int_equal(ring_source_add_process(source, children[i]), 0);
+	}
+	snprintf(other, sizeof(other), "%s/other", fixture->directory);
+	close(open(other, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	assert_int_equal(rings_after_a_turn(source, 100000000), 0);
+	assert_int_equal(folders_read, 1);
+	assert_int_equal(write(go[1], "x", 1), 1);
+	expect_ready(told);
+	assert_int_equal(rings_after_a_turn(source, 150000000), 1);
+	assert_int_equal(folders_read, 1);
+	for (size_t i = 0; i < RINGLESS; i++) {
+		kill(children[i], SIGKILL);
+		waitpid(children[i], NULL, 0);
+	}
+	close(go[0]);
+	close(go[1]);
+	unlink(other);
+	ring_source_destroy(source);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -516,6 +595,7 @@ int main(void)
 			a_link_does_not_lead_out_of_the_root, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			another_users_ring_needs_no_right_to_write_files, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_folder_is_read_once_for_all, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

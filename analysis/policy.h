@@ -55,6 +55,10 @@
 #define PERIOD_PAUSE_LEAST 2.0 /* rounds' time, before a pause counts */
 /* Of the mean pause in a round: with less between two rounds, no optimizer ran there. */
 #define PERIOD_SEAMLESS_SHARE 0.25
+/* Of the mean call of rounds: less is hardly anything. What experts get varies less, the counts of it are far smaller. */
+#define PERIOD_SLIGHT_SHARE 0.05
+/* Such calls come again with the longer cycle alone where so much fewer are unlike those a cycle before than at any shorter distance. */
+#define PERIOD_AGAIN_SHARE 0.25
 /* Long spacings are told from short ones where none lie in between; below the floor all are alike. */
 #define PERIOD_LONG_RATIO 2.0
 #define PERIOD_SLIGHT_RATIO 1.25 /* hardly longer ones, of which there must be more; */

@@ -16,6 +16,7 @@ struct rounds {
 	uint64_t calls, seams, seamless;
 	double bytes, spacing_ns, pause_ns; /* sums */
 	double largest_bytes, smallest_bytes;
+	double unlike; /* how often they differ in what they carry, in an order that comes again */
 };
 
 /* What lies between rounds. */
@@ -58,6 +59,7 @@ static double bound(const struct rounds *rounds, uint64_t period, const struct r
 		weight += PERIOD_OTHER_GROUP_WEIGHT * layer * layer;
 	if (rounds->seams && rounds->smallest_bytes > PERIOD_BOOKKEEPING_BYTES)
 		weight += (double)rounds->seamless / (double)rounds->seams;
+	weight += rounds->unlike;
 	return PERIOD_ROUNDS_BOUND * weight;
 }
 
@@ -147,6 +149,63 @@ static void add_seams(const struct period_detector *detector, uint64_t from, uin
 	}
 }
 
+/* A bit for each call of the rounds, in their order: it carries hardly anything. */
+struct slight {
+	uint64_t bits[PERIOD_LENGTH_MAX / 64 + 1]; /* and one word more, which stays 0 */
+	uint64_t count, otherwise;		   /* of them, otherwise a longer cycle before */
+};
+
+static void add_slight(const struct period_detector *detector, uint64_t from, uint64_t to,
+	uint64_t longer, double least_bytes, struct slight *slight)
+{
+	uint64_t oldest = period_stream_oldest(&detector->structure);
+
+	for (uint64_t i = from; i < to; i++, slight->count++) {
+		bool is_slight = call_at(detector, i)->bytes < least_bytes;
+
+		slight->bits[slight->count / 64] |= (uint64_t)is_slight << slight->count % 64;
+		slight->otherwise += i < oldest + longer || (call_at(detector, i - longer)->bytes <
+								    least_bytes) != is_slight;
+	}
+}
+
+/* How many calls differ from the one so many calls later. */
+static uint64_t differing(const struct slight *slight, uint64_t distance)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i + distance < slight->count; i += 64) {
+		uint64_t left = slight->count - distance - i, at = i + distance;
+		uint64_t later = slight->bits[at / 64] >> at % 64;
+
+		if (at % 64)
+			later |= slight->bits[at / 64 + 1] << (64 - at % 64);
+		later ^= slight->bits[i / 64];
+		sum += (uint64_t)__builtin_popcountll(
+			left < 64 ? later & ((UINT64_C(1) << left) - 1) : later);
+	}
+	return sum;
+}
+
+/*
+ * How often rounds that carry hardly anything come between others, after the first time, which an evaluation may
+ * be: 0 where they do not come again with the longer cycle, or come with a shorter one as well.
+ */
+static double unlike_of(const struct slight *slight, uint64_t period)
+{
+	double changes = (double)differing(slight, period) / (double)period;
+	double again = (double)slight->otherwise / (double)slight->count;
+
+	if (changes <= 2)
+		return 0;
+	for (uint64_t distance = period; 2 * distance <= slight->count; distance += period) {
+		if ((double)differing(slight, distance) * PERIOD_AGAIN_SHARE <=
+			again * (double)(slight->count - distance))
+			return 0;
+	}
+	return changes / 2 - 1;
+}
+
 enum period_content period_weigh(const struct period_detector *detector, uint64_t longer)
 {
 	const struct period_cycle *cycle = &detector->cycle;
@@ -154,9 +213,10 @@ enum period_content period_weigh(const struct period_detector *detector, uint64_
 	struct walk walk = {first, first, first, first + longer};
 	uint64_t from, to, after = first;
 	struct rounds rounds = {0};
+	struct slight slight = {0};
 	struct known known = {0};
 	struct rest rest = {0};
-	double short_ns;
+	double short_ns, slight_bytes;
 
 	for (; next_rest(detector, &walk, &from, &to); after = to) {
 		add_calls(detector, after, from, &rounds);
@@ -168,14 +228,18 @@ enum period_content period_weigh(const struct period_detector *detector, uint64_
 		return PERIOD_OTHER;
 
 	short_ns = PERIOD_SEAMLESS_SHARE * rounds.pause_ns / (double)rounds.calls;
+	slight_bytes = PERIOD_SLIGHT_SHARE * rounds.bytes / (double)rounds.calls;
 	walk = (struct walk){first, first, first, first + longer};
 	for (after = first; next_rest(detector, &walk, &from, &to); after = to) {
 		if (after > first)
 			add_seams(detector, after, from, short_ns, &rounds);
+		add_slight(detector, after, from, longer, slight_bytes, &slight);
 		add_rest(detector, from, to, &known, rounds.largest_bytes, &rest);
 	}
 	if (after > first)
 		add_seams(detector, after, walk.end, short_ns, &rounds);
+	add_slight(detector, after, walk.end, longer, slight_bytes, &slight);
+	rounds.unlike = unlike_of(&slight, cycle->period);
 	return (double)rounds.calls <= bound(&rounds, cycle->period, &rest) * (double)cycle->period
 		       ? PERIOD_LOOPS
 		       : PERIOD_EXCURSIONS;

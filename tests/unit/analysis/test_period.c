@@ -575,6 +575,60 @@ static void test_long_evaluations(void **state)
 	stream_close(&stream);
 }
 
+/* A call of each letter, to each of 7 others and from them: a count ('c'), or what experts get ('t'). */
+static void push_exchanges(struct stream *stream, const char *text, uint64_t *random)
+{
+	for (const char *at = text; *at; at++) {
+		for (uint64_t i = 0; i < 14; i++)
+			push(stream, 1 + i / 7,
+				*at == 'c' ? 8 : 2000000 + random_next(random) % 500000);
+	}
+}
+
+/* Exchanges of counts and of what experts get, and small calls that follow: a step has all of them. */
+static void test_experts(void **state)
+{
+	const char *layers = "cttcttcttcttttttttt";
+	uint64_t random = 0, whole = 0;
+	struct stream stream;
+
+	(void)state;
+	stream_open(&stream, 4096, 0);
+	for (int step = 0; step < 60; step++) {
+		push_exchanges(&stream, layers, &random);
+		for (uint64_t i = 0; i < 8; i++)
+			push(&stream, 3, i % 2 ? 32 : 65536);
+	}
+	assert_status(&stream, PERIOD_CONFIRMED, true, 274);
+	for (size_t i = 1; i < stream.cut_count; i++)
+		whole += stream.cuts[i] - stream.cuts[i - 1] == 274;
+	assert_in_range(whole, 55, 60);
+	stream_close(&stream);
+}
+
+/* Steps of two sizes by turns, or an evaluation of small ones after many, stay steps. */
+static void test_sizes(void **state)
+{
+	static const char *const texts[] = {"ctctctctctctctctctctctct", "tttttttttttttttttttttcc"};
+	uint64_t random = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct period_status status;
+		struct stream stream;
+
+		stream_open(&stream, 4096, 0);
+		for (int pass = 0; pass < 30; pass++) {
+			push_exchanges(&stream, texts[i], &random);
+			push(&stream, 3, 8);
+			push(&stream, 3, 8);
+		}
+		period_status(stream.detector, &status);
+		assert_int_equal(status.period, 14);
+		stream_close(&stream);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -595,6 +649,8 @@ int main(void)
 		cmocka_unit_test(test_same_cuts),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_long_evaluations),
+		cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_skip),
 		cmocka_unit_test(test_phases),
 		cmocka_unit_test(test_phases_unasked),

@@ -63,7 +63,7 @@ EXPECTED = {
     "minor-fault": (HOST, {"minor-page-fault"}), "major-fault": (HOST, {"major-page-fault"}),
     "comm-slow": (LINK, NETWORK),
     # tests/gpu/programs, at known lines
-    "line-python": (HOST, NONE), "line-native": (HOST, NONE), "line-tensor": (HOST, NONE), "line-lock": (HOST, {"lock"}),
+    "line-python": (HOST, {"host-code"}), "line-native": (HOST, {"host-code"}), "line-tensor": (HOST, {"host-code"}), "line-lock": (HOST, {"lock"}),
     "line-mutex": (HOST, {"lock"}), "line-read": (HOST, STORAGE), "line-file": (HOST, STORAGE), "line-checkpoint": (HOST, {"checkpoint"}),
     "line-logging": (HOST, {"logging"}), "line-data-loader": (HOST, {"data-loader"}), "line-allocator": (HOST, {"memory-allocator"}),
     "line-copies": (HOST | DEVICE, {"host-to-device-copy", "more-copies"}),

@@ -170,8 +170,6 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 	announce(source, known, call->function);
 	source->with_device_time += timed;
 	source->copy_engine += (call->flags & RING_COLLECTIVE_COPY_ENGINE) != 0;
-	source->others_times += (call->flags & RING_COLLECTIVE_OTHERS_TIMES) != 0;
-	source->implausible += (call->flags & RING_COLLECTIVE_IMPLAUSIBLE) != 0;
 	struct collective_part part = {
 		.communicator_id = counted_id(known->hash, call->function),
 		.sequence = call->sequence,
@@ -191,6 +189,8 @@ static void on_collective(void *context, const struct ring_source_collective *ca
 		!job_untold_call(
 			source->job, call->pid, &part, (pid_t)call->thread_id, call->number)) {
 		source->without_device_time += !timed;
+		source->others_times += (call->flags & RING_COLLECTIVE_OTHERS_TIMES) != 0;
+		source->implausible += (call->flags & RING_COLLECTIVE_IMPLAUSIBLE) != 0;
 		job_device_call(source->job, call->pid, &part, call->number);
 	}
 	if (!source->watches_launchers)
@@ -463,9 +463,8 @@ static void put_timed(const struct device_source *source, struct message_source 
 		put_state(out, SOURCE_DEGRADED, "some collectives came without device times");
 	else
 		put_state(out, SOURCE_DEGRADED,
-			"some collectives came without device times: NCCL tells none of its own "
-			"for "
-			"them (--deep on times such calls by events)");
+			"some collectives came without device times (--deep on times such calls "
+			"by events)");
 }
 
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,

@@ -200,7 +200,7 @@ static void watch(pid_t child)
 
 static void check_lengths(size_t kind, int64_t expected_ns)
 {
-	assert_true(seen.calls[kind] > 10);
+	assert_true(seen.calls[kind] >= 5); /* 20 where nothing else runs */
 	print_message("%zu: %lu calls, %.3f to %.3f ms\n", kind, (unsigned long)seen.calls[kind],
 		(double)seen.shortest_ns[kind] / 1e6, (double)seen.longest_ns[kind] / 1e6);
 	assert_true(seen.shortest_ns[kind] >= expected_ns - 100000);

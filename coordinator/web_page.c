@@ -15,9 +15,9 @@
 
 enum { READ_LATELY_S = 10, RUN_LENGTH = 20 };
 
-/* Text as it is sent, and deflated; it goes with its last reader. Of the server's thread. */
+/* Text as it is sent, and deflated; it goes with its last reader. */
 struct sent {
-	unsigned readers;
+	atomic_uint readers;
 	size_t length, packed_length;
 	char *text;
 	unsigned char *packed;
@@ -77,7 +77,7 @@ static void sent_release(void *context)
 {
 	struct sent *sent = context;
 
-	if (!sent || --sent->readers)
+	if (!sent || atomic_fetch_sub(&sent->readers, 1) != 1)
 		return;
 	free(sent->packed);
 	free(sent->text);
@@ -94,7 +94,7 @@ static struct sent *sent_create(char *text, size_t length, const char *etag)
 		free(text);
 		return NULL;
 	}
-	sent->readers = 1;
+	atomic_init(&sent->readers, 1);
 	sent->text = text;
 	sent->length = length;
 	snprintf(sent->etag, sizeof(sent->etag), "%s", etag);
@@ -111,7 +111,7 @@ static void send_text(
 	memcpy(response->etag, sent->etag, sizeof(response->etag));
 	response->release = sent_release;
 	response->context = sent;
-	sent->readers++;
+	atomic_fetch_add(&sent->readers, 1);
 }
 
 static struct sent *make_shell(void)

@@ -86,8 +86,7 @@ void judge_watch_steps(struct judge *judge,
 static void tell_step(
 	const struct judge *judge, const struct step_grid *grid, const struct blame *blame)
 {
-	const struct judged_step step = {
-		.grid = grid, .blame = blame, .judge = judge};
+	const struct judged_step step = {.grid = grid, .blame = blame, .judge = judge};
 
 	if (judge->watch.on_step)
 		judge->watch.on_step(judge->watch.step_context, &step);

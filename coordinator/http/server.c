@@ -65,6 +65,12 @@ static int64_t now_ms(void)
 	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
+const char *http_request_argument(const struct http_request *request, const char *name)
+{
+	return request->library->MHD_lookup_connection_value(
+		(struct MHD_Connection *)request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
 static const char *header(
 	const struct http_library *library, const void *connection, const char *name)
 {

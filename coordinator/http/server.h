@@ -33,6 +33,9 @@ struct http_request {
 	const struct http_library *library;
 };
 
+/* The value of ?name=value, decoded; valid during the call. NULL: there is none. */
+const char *http_request_argument(const struct http_request *request, const char *name);
+
 /* The reader takes bytes that are deflated (RFC 1950). */
 bool http_request_takes_deflated(const struct http_request *request);
 

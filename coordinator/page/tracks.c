@@ -65,12 +65,12 @@ int tracks_copy(struct tracks *into, const struct tracks *from, size_t column_co
 	return 0;
 }
 
-/* The mean of what was sampled so often and so often; NaN counts as nothing. */
+/* The mean of what was sampled so often, and of more; NaN counts as nothing. */
 static float mean_of(float one, unsigned times, float other, unsigned other_times)
 {
 	if (isnan(one) || !times)
 		return other;
-	if (isnan(other) || !other_times)
+	if (isnan(other))
 		return one;
 	return one + (other - one) * (float)other_times / (float)(times + other_times);
 }

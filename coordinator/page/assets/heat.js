@@ -280,7 +280,8 @@ function tellCell(cell) {
 	const most = plane => largest(plane, heat.level, ...levelRows(cell.line, cell.line + 1), cell.column, cell.column + 1, new Uint8Array(1))[0], one = most(0), other = most(1), rank = rankOfRows(from, to, cell.column);
 	const host = rows[from][2] && rows[from][2] === rows[to - 1][2] && lineName(cell.line) !== rows[from][2] ? " on " + rows[from][2] : "";
 	const name = lineName(cell.line) + host + (heat.nodes && rank !== null ? ` (worst: rank ${rank})` : "");
-	const what = one || other ? `late by itself ${time(MICROSECONDS[one] / 1000)}, waited or late for others ${time(MICROSECONDS[other] / 1000)}` : "not judged: not measurable here";
+	const tile = page.trail.tiles.get(`${heat.level}/${Math.floor(from / foldOf(heat.level) / TILE)}/${Math.floor(cell.column / TILE)}`);
+	const what = !tile || tile.column + tile.known <= cell.column ? "on its way" : one || other ? `late by itself ${time(MICROSECONDS[one] / 1000)}, waited or late for others ${time(MICROSECONDS[other] / 1000)}` : "not judged: not measurable here";
 	byId("heat-told").textContent = `${name}, ${stepWords(column)} at ${clock(column[3])} UTC: ${what}.`;
 }
 

@@ -142,17 +142,21 @@ async function fill() {
 		return;
 	filling = true;
 	const missing = () => page.trail && page.trail.rows.length ? missingParts() : [];
-	for (let loads = missing(), failed = false; loads.length && !failed; loads = missing()) {
+	for (let loads = missing(), failed = false; ; loads = missing()) {
 		const done = await Promise.allSettled(loads.map(load => load()));
 		failed = done.some(one => one.status === "rejected"); /* the coordinator has another layout, or ended: its next data says */
-		drawHeat();
-		drawRankChoice();
-		drawRankCharts();
-		drawWalk();
+		if (done.length) {
+			drawHeat();
+			drawRankChoice();
+			drawRankCharts();
+			drawWalk();
+		}
+		document.body.dataset.filled = String(Number(document.body.dataset.filled || 0) + 1);
+		document.body.dataset.filledMs = document.body.dataset.filledMs || performance.now().toFixed(0);
+		if (!done.length || failed)
+			break;
 	}
 	filling = false;
-	document.body.dataset.filled = String(Number(document.body.dataset.filled || 0) + 1);
-	document.body.dataset.filledMs = document.body.dataset.filledMs || performance.now().toFixed(0);
 }
 
 /* What does not depend on the view. */

@@ -57,10 +57,11 @@ static void handle_secret(
 static void handle_echo(
 	void *context, const struct http_request *request, struct http_response *response)
 {
+	const char *rank = http_request_argument(request, "rank");
 	char text[200];
 
 	(void)context;
-	snprintf(text, sizeof(text), "[%s]", request->path);
+	snprintf(text, sizeof(text), "[%s] [%s]", request->path, rank ? rank : "none");
 	response->context = strdup(text);
 	response->body = response->context;
 	response->length = strlen(text);
@@ -223,10 +224,10 @@ static void test_answers(void **state)
 	assert_non_null(strstr(answer, "\r\nContent-Length: 6\r\n"));
 	assert_int_equal(
 		ask(server, "GET /echo/a/b?rank=7%20&x=1", "Host: 127.0.0.1\r\n", answer), 202);
-	assert_string_equal(body_of(answer), "[a/b]");
+	assert_string_equal(body_of(answer), "[a/b] [7 ]");
 	assert_non_null(strstr(answer, "\r\nContent-Type: text/x-echo\r\n"));
 	assert_int_equal(ask(server, "GET /echo/", "Host: [::1]:80\r\n", answer), 202);
-	assert_string_equal(body_of(answer), "[]");
+	assert_string_equal(body_of(answer), "[] [none]");
 	for (size_t i = 0; i < 4; i++) {
 		static const char *const missing[] = {
 			"GET /echo", "GET /secret/", "GET /../secret", "GET http://a/secret"};

@@ -253,7 +253,7 @@ void host_looks_step(struct host_looks *looks, pid_t pid, const struct step_entr
 	for (size_t i = 0; i < HOST_LOOKS_AT_ONCE; i++) {
 		struct host_look *look = &looks->looks[i];
 
-		if (!look->sampler || look->pid != pid || !look->steps_wanted)
+		if (!look->sampler || look->pid != pid || !look->steps_wanted || look->told)
 			continue;
 		if (samples_step(look->samples, step) < 0)
 			look->stop = looks->now; /* no memory: what is there will do */

@@ -326,6 +326,32 @@ static void test_late_sampler(void **state)
 	assert_string_equal(profile->why, "");
 }
 
+/* Steps go on while a sampler that has seen enough is about to tell its end. */
+static void test_steps_behind_the_last(void **state)
+{
+	pid_t sampler = 0;
+	int64_t end_ns;
+
+	(void)state;
+	ask(2, target);
+	for (int i = 0; i < 25; i++) {
+		usleep(STEP_MS * 1000);
+		host_looks_tick(looks, now());
+	}
+	sampler = find_sampler();
+	assert_int_not_equal(sampler, 0);
+	kill(sampler, SIGSTOP);
+	end_ns = now().value - 400 * MS;
+	for (int i = 0; i < 10; i++, end_ns += STEP_MS * MS) {
+		const struct step_entry entry = {.start = {end_ns - STEP_MS * MS}, .end = {end_ns}};
+
+		host_looks_step(looks, target, &entry);
+		host_looks_tick(looks, now());
+	}
+	kill(sampler, SIGCONT);
+	assert_int_equal(wait_for_profile()->result, STACK_RESULT_DONE);
+}
+
 static void test_process_that_dies(void **state)
 {
 	const struct stack_profile *profile;
@@ -407,6 +433,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_killed_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_stopped_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_late_sampler, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_steps_behind_the_last, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_process_that_dies, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_directives, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_no_right, set_up, clean_up),

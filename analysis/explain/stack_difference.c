@@ -329,6 +329,8 @@ static void put_holder(struct comparison *comparison, struct told *own)
 	struct told other = {0};
 	size_t used = strlen(text);
 
+	if (!used)
+		return;
 	stack_tree_fill_others(&comparison->tree, own->segments);
 	tell_place(comparison, STACK_GROUP_OTHER, &other);
 	if (!is_as_long(&other, own->over_ns) || used + 2 >= sizeof(own->where.text))

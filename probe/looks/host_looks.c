@@ -69,15 +69,19 @@ struct host_looks *host_looks_create(bool wanted)
 	return looks;
 }
 
-static void end_sampler(struct host_look *look)
+/* Returns its status, as waitpid() tells it: one that had ended before keeps its own. */
+static int end_sampler(struct host_look *look)
 {
+	int status = 0;
+
 	if (!look->sampler)
-		return;
+		return 0;
 	kill(look->sampler, SIGKILL);
-	while (waitpid(look->sampler, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(look->sampler, &status, 0) < 0 && errno == EINTR)
 		;
 	close(look->fd);
 	look->sampler = 0;
+	return status;
 }
 
 void host_looks_destroy(struct host_looks *looks)
@@ -85,7 +89,7 @@ void host_looks_destroy(struct host_looks *looks)
 	if (!looks)
 		return;
 	for (size_t i = 0; i < HOST_LOOKS_AT_ONCE; i++) {
-		end_sampler(&looks->looks[i]);
+		(void)end_sampler(&looks->looks[i]);
 		samples_destroy(looks->looks[i].samples);
 	}
 	for (size_t i = 0; i < looks->done_count; i++)
@@ -249,7 +253,7 @@ void host_looks_step(struct host_looks *looks, pid_t pid, const struct step_entr
 	for (size_t i = 0; i < HOST_LOOKS_AT_ONCE; i++) {
 		struct host_look *look = &looks->looks[i];
 
-		if (!look->sampler || look->pid != pid || !look->steps_wanted)
+		if (!look->sampler || look->pid != pid || !look->steps_wanted || look->told)
 			continue;
 		if (samples_step(look->samples, step) < 0)
 			look->stop = looks->now; /* no memory: what is there will do */
@@ -258,14 +262,30 @@ void host_looks_step(struct host_looks *looks, pid_t pid, const struct step_entr
 	}
 }
 
-/* What became of it; the sampler has told its end, or nothing that can be believed. */
-static void finish(struct host_looks *looks, struct host_look *look, bool told_end)
+/* Why a sampler has not told its end. status: of waitpid(). */
+static void say_why_ended(int error, int status, char why[STACK_PROFILE_WHY_LENGTH])
+{
+	if (error == -ETIMEDOUT)
+		snprintf(why, STACK_PROFILE_WHY_LENGTH, "its sampler did not end in time");
+	else if (error != -EPIPE)
+		snprintf(why, STACK_PROFILE_WHY_LENGTH, "its sampler is not believed: %s",
+			strerror(-error));
+	else if (WIFSIGNALED(status))
+		snprintf(why, STACK_PROFILE_WHY_LENGTH, "its sampler was ended by signal %d",
+			WTERMSIG(status));
+	else
+		snprintf(why, STACK_PROFILE_WHY_LENGTH, "its sampler gave up (%d)",
+			WEXITSTATUS(status));
+}
+
+/* What became of it. error: 0, the sampler has told its end; or why nothing more can come of it. */
+static void finish(struct host_looks *looks, struct host_look *look, int error)
 {
 	struct host_rank *rank = rank_of(looks, look->pid);
 	struct stack_profile fields = {.rank = look->rank, .request = look->request}, *profile;
+	int status = end_sampler(look);
 
-	end_sampler(look);
-	if (told_end) {
+	if (!error) {
 		const struct sampler_end *end = &look->reader.end;
 
 		fields.result = end->result;
@@ -275,7 +295,7 @@ static void finish(struct host_looks *looks, struct host_look *look, bool told_e
 		memcpy(fields.why, end->why, sizeof(fields.why));
 	} else {
 		fields.result = STACK_RESULT_FAILED;
-		snprintf(fields.why, sizeof(fields.why), "its sampler was ended, or crashed");
+		say_why_ended(error, status, fields.why);
 	}
 	profile = samples_finish(look->samples, &fields, look->steps_wanted != 0);
 	samples_destroy(look->samples);
@@ -300,7 +320,7 @@ static void tick_look(struct host_looks *looks, struct host_look *look)
 	int more = read_some(look);
 
 	if (more <= 0) {
-		finish(looks, look, more == 0);
+		finish(looks, look, more);
 		return;
 	}
 	if (!look->told && looks->now.value >= look->stop.value) {
@@ -308,7 +328,7 @@ static void tick_look(struct host_looks *looks, struct host_look *look)
 		look->told = true;
 		look->stop.value = looks->now.value + PATIENCE_NS;
 	} else if (looks->now.value >= look->stop.value) {
-		finish(looks, look, false);
+		finish(looks, look, -ETIMEDOUT);
 	}
 }
 

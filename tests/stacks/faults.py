@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -194,6 +195,19 @@ def directory_of(paths, result):
     return os.path.join(paths["work"], name)
 
 
+def status_of(command, **options):
+    """Of a job, which is ended with all that it started when it takes too long."""
+    with subprocess.Popen(command, start_new_session=True, **options) as job:
+        try:
+            return job.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(job.pid, number)
+                time.sleep(1)
+            return job.wait()
+
+
 def run_case(paths, kind, python, seed, healthy=False, brief=False):
     chosen = draw(kind, seed, healthy, brief)
     result = {"kind": kind, "python": python, "seed": seed, "healthy": healthy, "options": chosen}
@@ -206,12 +220,12 @@ def run_case(paths, kind, python, seed, healthy=False, brief=False):
         run = jobs.Run(directory)
         run.clean()
         with open(run.log, "w", encoding="utf-8") as log:
-            done = subprocess.run(
+            status = status_of(
                 [*(disk.prefix() if disk else []), *paths["before"].get(python, [paths["slowrank"]]), "run", "--record", run.record,
                  "--alerts", run.alerts_path, "--", *command],
-                cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False)
+                cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     result["seconds"] = round(time.monotonic() - started, 1)
-    if done.returncode:
+    if status:
         result["failed"] = run.tail()
     else:
         score_again(paths, result)

@@ -266,7 +266,7 @@ static void test_killed_sampler(void **state)
 	kill(sampler, SIGKILL);
 	profile = wait_for_profile();
 	assert_int_equal(profile->result, STACK_RESULT_FAILED);
-	assert_non_null(strstr(profile->why, "sampler"));
+	assert_string_equal(profile->why, "its sampler was ended by signal 9");
 	host_looks_state(looks, &source);
 	assert_string_equal(source.name, "host.stacks");
 	assert_int_equal(source.state, SOURCE_DEGRADED);
@@ -324,6 +324,32 @@ static void test_late_sampler(void **state)
 	profile = wait_for_profile();
 	assert_int_not_equal(profile->result, STACK_RESULT_FAILED);
 	assert_string_equal(profile->why, "");
+}
+
+/* Steps go on while a sampler that has seen enough is about to tell its end. */
+static void test_steps_behind_the_last(void **state)
+{
+	pid_t sampler = 0;
+	int64_t end_ns;
+
+	(void)state;
+	ask(2, target);
+	for (int i = 0; i < 25; i++) {
+		usleep(STEP_MS * 1000);
+		host_looks_tick(looks, now());
+	}
+	sampler = find_sampler();
+	assert_int_not_equal(sampler, 0);
+	kill(sampler, SIGSTOP);
+	end_ns = now().value - 400 * MS;
+	for (int i = 0; i < 10; i++, end_ns += STEP_MS * MS) {
+		const struct step_entry entry = {.start = {end_ns - STEP_MS * MS}, .end = {end_ns}};
+
+		host_looks_step(looks, target, &entry);
+		host_looks_tick(looks, now());
+	}
+	kill(sampler, SIGCONT);
+	assert_int_equal(wait_for_profile()->result, STACK_RESULT_DONE);
 }
 
 static void test_process_that_dies(void **state)
@@ -407,6 +433,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_killed_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_stopped_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_late_sampler, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_steps_behind_the_last, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_process_that_dies, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_directives, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_no_right, set_up, clean_up),

@@ -27,7 +27,7 @@ versions  two nodes, one of them with the slowrank of --other (the newest tag, e
 old_libc  tests/fresh/old_libc.sh: systems with an older C library
 deb       a bare Debian 12: installs the Debian package of this build, watches a job, removes it
 new_user  a bare Debian 12: README and tutorial as they stand, and the minutes to verdict, page and alert of Prometheus
-image     the image of scripts/deploy/container on a bare Debian 12, by buildah; beside a process of this machine
+image     the image of scripts/deploy/container on a bare Debian 12, by buildah, and what it starts
 arm64     a bare Debian 12: cross build for arm64, unit tests and recorded jobs by qemu-user, package'
 fuzz_minutes=15
 seeds_minutes=60

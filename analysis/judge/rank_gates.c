@@ -198,7 +198,8 @@ static double evidence_needed(const struct judge *judge, uint32_t rank, const st
 	if ((irregular || sums->host_times) && why->computes)
 		return EVIDENCE_DOUBLE;
 	if (why->verdict_class == VERDICT_HOST_SLOW && !cause_says_why(why->cause))
-		return sums->on_device || sums->host_times  ? EVIDENCE_DOUBLE
+		return sums->on_device || sums->host_times
+			       ? (level < HALF_SHARE ? EVIDENCE_HIGH : EVIDENCE_DOUBLE)
 		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
 							    : EVIDENCE_LASTING;
 	return CHANGE_THRESHOLD;

@@ -187,7 +187,8 @@ bool explain_queued(
  * The share of the time that its process was kept from running: a host that waits for its device polls, as do those of the
  * others, which wait for it. So it runs less than before, and less so than these do.
  */
-static double kept_from_running(const struct explain_context *context, const struct episode *episode)
+static double kept_from_running(
+	const struct explain_context *context, const struct episode *episode)
 {
 	const struct episode_past *past = episode->past;
 	double before = past->rates[PAST_PROCESS_CPU], over, others, others_before;
@@ -216,8 +217,8 @@ static void add_idle(const struct explain_context *context, struct episode *epis
 {
 	struct excess_sums *sums = &episode->sums;
 	double busy_ns = (double)(sums->own[EXCESS_HOST_CPU] - sums->control[EXCESS_HOST_CPU]);
-	double idle_ns = fmax(idle_more(context, episode), kept_from_running(context, episode)) *
-			 span_ns;
+	double idle_ns =
+		fmax(idle_more(context, episode), kept_from_running(context, episode)) * span_ns;
 	double throttled_ns =
 		(double)(sums->own[EXCESS_THROTTLED] - sums->control[EXCESS_THROTTLED]);
 	struct queued queued;

@@ -318,8 +318,7 @@ static void who_hardly_runs_is_a_late_host(void **state)
 		double own, others;
 		enum verdict_class verdict_class;
 	} ran[] = {
-		{0.3, 1.3, VERDICT_HOST_SLOW},
-		{0.7, 1.3, VERDICT_UNKNOWN},
+		{0.3, 1.3, VERDICT_HOST_SLOW}, {0.7, 1.3, VERDICT_UNKNOWN},
 		{0.3, 0.4, VERDICT_UNKNOWN}, /* none of them polls */
 	};
 

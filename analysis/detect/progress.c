@@ -267,8 +267,7 @@ static void take_before(const struct progress *progress, int64_t from_ns, int64_
 			progress_between(progress, from_ns, until_ns).rate) /
 		2;
 	while (earlier + PROGRESS_USUAL_SLOTS_MIN < usual->count &&
-		earlier < PROGRESS_EARLIER_SLOTS &&
-		rate_of_slot(usual->slots[earlier]) < least)
+		earlier < PROGRESS_EARLIER_SLOTS && rate_of_slot(usual->slots[earlier]) < least)
 		earlier++;
 	usual->count -= earlier;
 	memmove(usual->slots, usual->slots + earlier, usual->count * sizeof(usual->slots[0]));

@@ -307,6 +307,8 @@ void signal_push(struct signal *signal, const struct block *block, const struct 
 		struct run *run = &signal->runs[kind];
 		bool suspected = kind == RUN_SLOW ? slow : quick;
 
+		if (kind == RUN_STEEP && signal->level > HALF_AS_MUCH * run_level(run))
+			run->change = (struct change_point){0};
 		(void)change_point_push(&run->change, &noises[kind], signal->level, loss->weight);
 		if (run->change.sum <= 0)
 			continue;

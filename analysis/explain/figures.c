@@ -184,6 +184,31 @@ bool explain_queued(
 }
 
 /*
+ * The share of the time that its process was kept from running: a host that waits for its device polls, as do those of the
+ * others, which wait for it. So it runs less than before, and less so than these do.
+ */
+static double kept_from_running(
+	const struct explain_context *context, const struct episode *episode)
+{
+	const struct episode_past *past = episode->past;
+	double before = past->rates[PAST_PROCESS_CPU], over, others, others_before;
+	struct figure rate = {.kind = FIGURE_RATE,
+		.metric = METRIC_PROCESS_CPU_NS,
+		.from_ns = episode->onset_ns - EVIDENCE_BEFORE_NS,
+		.until_ns = episode->onset_ns};
+
+	if (before <= 0 ||
+		!explain_counter_excess(context, episode, rate.metric, 0, &over, &others) ||
+		!explain_figure_of_others(context, episode, &rate, &others_before))
+		return 0;
+
+	double kept = (before - (others + over) - fmax(others_before - others, 0)) / before;
+
+	/* Less is what hosts wander by. */
+	return kept >= HALF_SHARE ? kept : 0;
+}
+
+/*
  * What a device's host wants a CPU for may be a wait for its device, which spins. It was no such wait for as long as the
  * device had nothing to do; as much of the time its threads queued, longer than others for each ns on a CPU, was
  * time in which they would have launched. A throttled thread queues, too.
@@ -192,7 +217,8 @@ static void add_idle(const struct explain_context *context, struct episode *epis
 {
 	struct excess_sums *sums = &episode->sums;
 	double busy_ns = (double)(sums->own[EXCESS_HOST_CPU] - sums->control[EXCESS_HOST_CPU]);
-	double idle_ns = idle_more(context, episode) * span_ns;
+	double idle_ns =
+		fmax(idle_more(context, episode), kept_from_running(context, episode)) * span_ns;
 	double throttled_ns =
 		(double)(sums->own[EXCESS_THROTTLED] - sums->control[EXCESS_THROTTLED]);
 	struct queued queued;

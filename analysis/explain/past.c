@@ -55,6 +55,7 @@ void explain_past(const struct explain_context *context, uint32_t rank, int64_t 
 		[PAST_GPU_BUSY] = METRIC_GPU_BUSY_NS,
 		[PAST_LAUNCHERS_CPU] = METRIC_LAUNCHERS_CPU_NS,
 		[PAST_LAUNCHERS_QUEUED] = METRIC_LAUNCHERS_QUEUED_NS,
+		[PAST_PROCESS_CPU] = METRIC_PROCESS_CPU_NS,
 	};
 	const struct explain_rank own = explain_rank_of(context, rank);
 

@@ -14,7 +14,7 @@ static int reserve_scratch(struct judge *judge)
 		sizeof(*judge->scratch));
 }
 
-/* A steep run has something to say only of what came later than the quick one, and has a cause. */
+/* A steep run has something to say only of what came later than the quick one, and is very large, or has a cause. */
 static bool steep_tells(const struct judge *judge, uint32_t rank)
 {
 	const struct rank_state *state = &judge->ranks[rank];
@@ -23,6 +23,8 @@ static bool steep_tells(const struct judge *judge, uint32_t rank)
 
 	if (steep->first_step <= state->signal.runs[RUN_QUICK].first_step)
 		return false;
+	if (run_level(steep) >= HALF_SHARE)
+		return true;
 	judge_explain_run(judge, rank, steep, &why);
 	return cause_says_why(why.cause);
 }

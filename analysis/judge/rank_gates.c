@@ -176,6 +176,30 @@ static double contention_evidence_needed(
 	return level < LARGE_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
+/* What the job does less in a second since a run began. */
+static struct progress_loss lost_since(const struct judge *judge, const struct run *run)
+{
+	int64_t now_ns = judge_now_ns(judge);
+	int64_t from_ns = step_start_or(&judge->times, run->first_step, now_ns - run->sums.time_ns);
+	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
+	struct progress_rate now = progress_beside(judge->progress, from_ns, now_ns);
+
+	return progress_lost(&usual, &now);
+}
+
+/*
+ * Hosts of devices become slower by up to a third for seconds, without a reason that is seen. One that is late for half of
+ * the time, or that the job lost as much by, is no such host.
+ */
+static double evidence_of_device_host(
+	const struct judge *judge, const struct run *run, double level)
+{
+	struct progress_loss lost = lost_since(judge, run);
+
+	return fmax(level, lost.known ? lost.share : 0) < HALF_SHARE ? EVIDENCE_HIGH
+								     : EVIDENCE_DOUBLE;
+}
+
 /*
  * How much evidence a change needs to be told, at least CHANGE_THRESHOLD. Without a period, uneven work is what many
  * programs do. Other programs take the CPU in bursts, and a program sleeps for reasons of its own: such a
@@ -198,7 +222,8 @@ static double evidence_needed(const struct judge *judge, uint32_t rank, const st
 	if ((irregular || sums->host_times) && why->computes)
 		return EVIDENCE_DOUBLE;
 	if (why->verdict_class == VERDICT_HOST_SLOW && !cause_says_why(why->cause))
-		return sums->on_device || sums->host_times  ? EVIDENCE_DOUBLE
+		return sums->on_device || sums->host_times
+			       ? evidence_of_device_host(judge, run, level)
 		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
 							    : EVIDENCE_LASTING;
 	return CHANGE_THRESHOLD;
@@ -226,12 +251,7 @@ static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 static bool makes_steps_longer(
 	const struct judge *judge, const struct run *run, struct gate_sheet *sheet)
 {
-	int64_t now_ns = judge_now_ns(judge);
-	int64_t from_ns = step_start_or(&judge->times, run->first_step, now_ns - run->sums.time_ns);
-	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
-	struct progress_rate now = progress_beside(judge->progress, from_ns, now_ns);
-	struct progress_loss lost = progress_lost(&usual, &now);
-
+	struct progress_loss lost = lost_since(judge, run);
 	double late = (double)run->sums.delay_ns / (double)run->sums.time_ns;
 	double enough = GAIN_SHARE_MIN * late;
 	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;

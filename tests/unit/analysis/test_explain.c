@@ -311,6 +311,29 @@ static void who_queues_like_others_is_not_held_up_by_it(void **state)
 	assert_int_equal(explained(&sums)->cause, CAUSE_UNKNOWN); /* so it did before */
 }
 
+/* Hosts poll, for their devices and for the other ranks: one that runs less than half as much was kept from it. */
+static void who_hardly_runs_is_a_late_host(void **state)
+{
+	static const struct {
+		double own, others;
+		enum verdict_class verdict_class;
+	} ran[] = {
+		{0.3, 1.3, VERDICT_HOST_SLOW}, {0.7, 1.3, VERDICT_UNKNOWN},
+		{0.3, 0.4, VERDICT_UNKNOWN}, /* none of them polls */
+	};
+
+	for (size_t i = 0; i < sizeof(ran) / sizeof(ran[0]); i++) {
+		struct excess_sums sums = device_sums(0, 200, EXCESS_HOST_CPU);
+
+		sums.evidence_mask = 0;
+		for (uint32_t r = 0; r < RANKS; r++)
+			put_share(r, METRIC_PROCESS_CPU_NS, 1,
+				r == slow ? ran[i].own : ran[i].others);
+		assert_int_equal(explained(&sums)->verdict_class, ran[i].verdict_class);
+		clean_up(state);
+	}
+}
+
 static void on_cpu_excess_is_compute(void **state)
 {
 	struct excess_sums sums = sums_of(90, EXCESS_PREEMPTED, 10);
@@ -609,6 +632,7 @@ int main(void)
 		EXPLAIN_TEST(who_queues_beside_an_idle_device_shares_its_cpu),
 		EXPLAIN_TEST(who_is_throttled_queues_for_that),
 		EXPLAIN_TEST(who_queues_like_others_is_not_held_up_by_it),
+		EXPLAIN_TEST(who_hardly_runs_is_a_late_host),
 		EXPLAIN_TEST(on_cpu_excess_is_compute),
 		EXPLAIN_TEST(faults_are_a_cause_before_they_are_most_of_it),
 		EXPLAIN_TEST(what_the_control_has_too_is_no_cause),

@@ -249,6 +249,43 @@ static void after_a_fault_both_sides_tell(void **state)
 	assert_near(1 / (1 - progress_lost(&around, &now).share), 2 / 1.1, 0.06);
 }
 
+static double loss_beside(const struct made *made, int64_t from_ns)
+{
+	struct progress_rate usual = progress_before(made->progress, from_ns, made->now_ns);
+	struct progress_rate now = progress_beside(made->progress, from_ns, made->now_ns);
+
+	return progress_lost(&usual, &now).share;
+}
+
+/* What a verdict's fault costs is not what another rank costs, unless nothing else is known. */
+static void what_is_aside_is_nobody_elses(void **state)
+{
+	struct made *made = *state;
+	int64_t from_ns;
+
+	run(made, 200, 1);
+	from_ns = made->now_ns;
+	run(made, 50, 1);
+	made->aside = true;
+	run(made, 50, 4);
+	assert_near(loss_beside(made, from_ns), 0, 0.05);
+	progress_set_aside(made->progress, from_ns, made->now_ns, true);
+	assert_near(loss_beside(made, from_ns), 0.6, 0.05);
+}
+
+/* A short past of which most is like what came since is known all the same. */
+static void a_short_past_is_known(void **state)
+{
+	struct made *made = *state;
+	int64_t from_ns;
+
+	run(made, 40, 1);
+	run(made, 25, 2);
+	from_ns = made->now_ns;
+	run(made, 50, 2);
+	assert_true(progress_before(made->progress, from_ns, made->now_ns).slots > 0);
+}
+
 static void the_end_shows(void **state)
 {
 	static const double grown[] = {1.04, 1.15, 3};
@@ -309,6 +346,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_stood_still_is_not_usual, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_onset_may_be_found_late, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_aside_is_not_usual, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_aside_is_nobody_elses, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_short_past_is_known, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(after_a_fault_both_sides_tell, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_end_shows, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(without_a_past_nothing_is_known, set_up, tear_down),

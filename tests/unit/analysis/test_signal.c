@@ -126,6 +126,24 @@ static void a_change_is_told_and_dated(void **state)
 	}
 }
 
+/* What rises far above a run that had begun before is a steep run of its own, from there on. */
+static void a_rise_has_its_own_begin(void **state)
+{
+	struct made *made = made_new(40000000, 0.02);
+	const struct run *runs = made->signal.runs;
+	uint64_t begin;
+
+	(void)state;
+	push_steps(made, 200, 0, 0);
+	push_steps(made, 60, 0.3, 0.3);
+	begin = made->times.next;
+	push_steps(made, 30, 2, 2);
+	assert_true(runs[RUN_QUICK].first_step < begin - 40);
+	assert_in_range(runs[RUN_STEEP].first_step, begin - 5, begin + 5);
+	assert_true(run_level(&runs[RUN_STEEP]) > 0.6);
+	free(made);
+}
+
 /* However long the healthy past was, and however small equal noise is. */
 static void healthy_signals_are_silent(void **state)
 {
@@ -230,6 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_change_is_told_and_dated),
+		cmocka_unit_test(a_rise_has_its_own_begin),
 		cmocka_unit_test(healthy_signals_are_silent),
 		cmocka_unit_test(a_stall_is_no_change),
 		cmocka_unit_test(what_is_usual_is_learnt),

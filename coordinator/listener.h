@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Takes requests from any number of probes over nng REP and answers them. Requests are handed
- * on one at a time, from one thread of the listener's own, in the order of their receive times.
- * When that thread is busy, a few requests wait here and the others at their senders: nothing
- * is dropped.
+ * on one at a time, from one thread of the listener's own, in the order of their receive times;
+ * those of addresses outside of the job's world (peers.h) behind the others, with a later time.
+ * When that thread is busy, some requests wait here and the others at their senders: nothing
+ * is dropped, but what is beyond a quota.
  */
 #ifndef SLOWRANK_COORDINATOR_LISTENER_H
 #define SLOWRANK_COORDINATOR_LISTENER_H

@@ -60,7 +60,7 @@ static bool input_ended(void)
 	return poll(&input, 1, 0) > 0;
 }
 
-/* Integers, vectors, rounding mode and errno, in one thread that never sleeps. */
+/* Integers, vectors, all that the processor has of those, rounding mode and errno, in one thread that never sleeps. */
 static double work_once(unsigned rounds)
 {
 	double sum[4] = {0.1, 0.2, 0.3, 0.4};
@@ -92,6 +92,103 @@ __attribute__((target("avx"), noinline)) static double work_wide(unsigned rounds
 }
 #endif
 
+#if defined(__x86_64__)
+enum { SPINS = 20000, WIDE_BYTES = 16 * 64, MASK_BYTES = 16, TILE_BYTES = 8 * 1024 };
+
+struct held {
+	uint8_t wide[WIDE_BYTES], masks[MASK_BYTES], tiles[TILE_BYTES];
+};
+
+/* Registers of 512 bits that no other kind has a part in, and masks, as long as a loop takes. */
+__attribute__((target("avx512f"), noinline)) static void hold_wide(
+	const struct held *in, struct held *out)
+{
+	unsigned spins = SPINS;
+
+	__asm__ volatile(".irp r,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"
+			 "vmovdqu64 64*\\r-1024(%[in]), %%zmm\\r\n"
+			 ".endr\n"
+			 ".irp r,1,2,3,4,5,6,7\n"
+			 "kmovw 2*\\r(%[masks_in]), %%k\\r\n"
+			 ".endr\n"
+			 "1: dec %[spins]\n"
+			 "jnz 1b\n"
+			 ".irp r,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"
+			 "vmovdqu64 %%zmm\\r, 64*\\r-1024(%[out])\n"
+			 ".endr\n"
+			 ".irp r,1,2,3,4,5,6,7\n"
+			 "kmovw %%k\\r, 2*\\r(%[masks_out])\n"
+			 ".endr\n"
+			 : [spins] "+r"(spins)
+			 : [in] "r"(in->wide), [masks_in] "r"(in->masks), [out] "r"(out->wide),
+			 [masks_out] "r"(out->masks)
+			 : "memory", "cc", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21",
+			 "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29",
+			 "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7");
+}
+
+/* AMX: 8 KiB of state that the kernel keeps for who asked for it. */
+static void hold_tiles(const struct held *in, struct held *out)
+{
+	struct {
+		uint8_t palette, start_row, reserved[14];
+		uint16_t row_bytes[16];
+		uint8_t rows[16];
+	} config = {.palette = 1};
+	unsigned spins = SPINS;
+
+	for (int i = 0; i < 8; i++) {
+		config.row_bytes[i] = 64;
+		config.rows[i] = 16;
+	}
+	__asm__ volatile("ldtilecfg %[config]\n"
+			 ".irp r,0,1,2,3,4,5,6,7\n"
+			 "tileloadd 1024*\\r(%[in],%[stride],1), %%tmm\\r\n"
+			 ".endr\n"
+			 "1: dec %[spins]\n"
+			 "jnz 1b\n"
+			 ".irp r,0,1,2,3,4,5,6,7\n"
+			 "tilestored %%tmm\\r, 1024*\\r(%[out],%[stride],1)\n"
+			 ".endr\n"
+			 "tilerelease\n"
+			 : [spins] "+r"(spins)
+			 : [config] "m"(config), [in] "r"(in->tiles), [out] "r"(out->tiles),
+			 [stride] "r"((uint64_t)64)
+			 : "memory", "cc");
+}
+
+/* Where the processor has them. */
+static void hold_registers(bool tiles)
+{
+	static struct held in, out;
+	static uint8_t turn;
+	uint8_t *bytes = (uint8_t *)&in;
+
+	turn++;
+	for (size_t i = 0; i < sizeof(in); i++)
+		bytes[i] = (uint8_t)(turn + i * 7 + i / 256);
+	if (__builtin_cpu_supports("avx512f")) {
+		hold_wide(&in, &out);
+		if (memcmp(in.wide, out.wide, sizeof(in.wide)) != 0)
+			disturbed("a register of 512 bits changed");
+		if (memcmp(in.masks + 2, out.masks + 2, sizeof(in.masks) - 2) != 0)
+			disturbed("a mask changed");
+	}
+	if (!tiles)
+		return;
+	hold_tiles(&in, &out);
+	if (memcmp(in.tiles, out.tiles, sizeof(in.tiles)) != 0)
+		disturbed("a tile changed");
+}
+
+static bool has_tiles(void)
+{
+	const int request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+
+	return syscall(SYS_arch_prctl, request, tile_data) == 0;
+}
+#endif
+
 static double work_both(unsigned rounds)
 {
 	double sum = work_once(rounds);
@@ -111,6 +208,7 @@ static int be_busy(void)
 #if defined(__x86_64__)
 	_MM_SET_ROUNDING_MODE(_MM_ROUND_TOWARD_ZERO);
 	unsigned control = _mm_getcsr() & 0xffc0;
+	bool tiles = has_tiles();
 #endif
 	expected = work_both(rounds);
 	say_ready();
@@ -121,6 +219,9 @@ static int be_busy(void)
 
 			if (memcmp(&found, &expected, sizeof(found)) != 0)
 				disturbed("a sum changed");
+#if defined(__x86_64__)
+			hold_registers(tiles);
+#endif
 		}
 		if (errno != ERRNO_KEPT)
 			disturbed("errno changed");

@@ -285,7 +285,7 @@ static int look(const struct options *options, struct stack_target *target,
 	int error = 0;
 
 	do {
-		error = stack_target_sample(target, now_ns(), &sample);
+		error = stack_target_sample(target, now_ns(), UINT64_MAX, &sample);
 		if (error)
 			break;
 		counts->samples++;

@@ -30,8 +30,11 @@ enum { NICE = 5, TARGETS_MAX = 1 + SAMPLER_WORKERS_MAX, CPU_S = 30, LOOKS_BEFORE
 
 /* A process, and what its threads were seen at, by their place in the sample. */
 struct watched {
-	struct stack_target *target;
+	pid_t pid;
+	struct stack_target *target; /* NULL until its first turn */
 	struct stack_names *names;
+	size_t seen_count;
+	struct sample_seen seen[STACK_PROFILE_THREADS_MAX]; /* in its last turn */
 	struct stack_sample *sample;
 	uint32_t threads[THREADS_MAX];
 	struct sample_seen last[THREADS_MAX]; /* node STACK_NODE_NONE: nothing */
@@ -44,11 +47,14 @@ struct sampler {
 	struct watched *watched[TARGETS_MAX];
 	struct stack_lines lines;
 	struct sample_seen seen[STACK_PROFILE_THREADS_MAX];
+	size_t next_worker; /* whose turn it is, of watched */
 	size_t thread_count;
 	struct stack_thread_info threads[STACK_PROFILE_THREADS_MAX];
 	uint64_t left_out_threads;
 	size_t left_out_workers;
 	int64_t workers_ns, look_cost_ns; /* the latter: usual, of one look */
+	bool opened;			  /* a process, in this look */
+	bool without_workers;		  /* they take too long */
 	uint64_t looks;
 	struct sampler_end end;
 };
@@ -90,30 +96,31 @@ static void close_watched(struct watched *watched)
 	free(watched);
 }
 
-static int open_watched(struct sampler *sampler, pid_t pid)
+static int watch(struct sampler *sampler, pid_t pid)
 {
 	struct watched *watched = calloc(1, sizeof(*watched));
-	int error = -ENOMEM;
 
 	if (!watched)
 		return -ENOMEM;
-	watched->sample = calloc(1, sizeof(*watched->sample));
-	if (watched->sample)
-		error = stack_target_open(pid, &watched->target);
-	if (!error)
-		error = stack_names_create(watched->target, &watched->names);
-	if (error) {
-		close_watched(watched);
-		return error;
-	}
+	watched->pid = pid;
 	sampler->watched[sampler->watched_count++] = watched;
 	return 0;
+}
+
+static int open_watched(struct sampler *sampler, struct watched *watched)
+{
+	int error;
+
+	sampler->opened = true;
+	watched->sample = calloc(1, sizeof(*watched->sample));
+	error = watched->sample ? stack_target_open(watched->pid, &watched->target) : -ENOMEM;
+	return error ? error : stack_names_create(watched->target, &watched->names);
 }
 
 static bool is_watched(const struct sampler *sampler, pid_t pid)
 {
 	for (size_t i = 0; i < sampler->watched_count; i++) {
-		if (stack_target_pid(sampler->watched[i]->target) == pid)
+		if (sampler->watched[i]->pid == pid)
 			return true;
 	}
 	return false;
@@ -134,24 +141,24 @@ static void find_workers(struct sampler *sampler, int64_t now_ns)
 	for (size_t i = 0; tree && i < count; i++) {
 		if (is_watched(sampler, tree[i].pid) || getsid(tree[i].pid) != session)
 			continue;
-		if (sampler->watched_count == TARGETS_MAX)
+		if (sampler->watched_count == TARGETS_MAX || sampler->without_workers)
 			sampler->left_out_workers++;
 		else
-			(void)open_watched(sampler, tree[i].pid); /* it may be gone */
+			(void)watch(sampler, tree[i].pid);
 	}
 	free(tree);
 }
 
 static bool is_worker(const struct sampler *sampler, const struct watched *watched)
 {
-	return stack_target_pid(watched->target) != sampler->options.pid;
+	return watched->pid != sampler->options.pid;
 }
 
 /* Its number; STACK_PROFILE_THREADS_MAX when there is none for it. A guess that was right is right again. */
 static uint32_t thread_number(struct sampler *sampler, const struct watched *watched,
 	const struct thread_now *now, uint32_t guess)
 {
-	pid_t pid = stack_target_pid(watched->target);
+	pid_t pid = watched->pid;
 	struct stack_thread_info *info;
 
 	if (guess < sampler->thread_count && sampler->threads[guess].tid == now->tid)
@@ -232,21 +239,21 @@ static uint32_t put_stack(struct sampler *sampler, struct stack_target *target,
 	return stack.node;
 }
 
-static void see_thread(
-	struct sampler *sampler, struct watched *watched, size_t index, size_t *count)
+static void see_thread(struct sampler *sampler, struct watched *watched, size_t index)
 {
 	const struct stack_thread *thread = &watched->sample->threads[index];
 	uint32_t number = thread_number(sampler, watched, &thread->now, watched->threads[index]);
 	struct sample_seen *last = &watched->last[index];
 	struct stack_wait wait;
 
-	if (number == STACK_PROFILE_THREADS_MAX || *count == STACK_PROFILE_THREADS_MAX) {
+	if (number == STACK_PROFILE_THREADS_MAX ||
+		watched->seen_count == STACK_PROFILE_THREADS_MAX) {
 		sampler->left_out_threads++;
 		return;
 	}
 	watched->threads[index] = number;
 	if (thread->as_before && last->node != STACK_NODE_NONE && last->thread == number) {
-		sampler->seen[(*count)++] = *last;
+		watched->seen[watched->seen_count++] = *last;
 		return;
 	}
 	last->node = STACK_NODE_NONE;
@@ -254,42 +261,97 @@ static void see_thread(
 		sampler->end.incomplete++;
 		return;
 	}
-	stack_wait_read(stack_target_pid(watched->target), &thread->now, &wait);
+	stack_wait_read(watched->pid, &thread->now, &wait);
 	*last = (struct sample_seen){.thread = number,
 		.node = put_stack(sampler, watched->target, &wait, &thread->now),
 		.state = (uint8_t)wait.state};
 	if (last->node == STACK_NODE_NONE)
 		sampler->end.incomplete++;
 	else
-		sampler->seen[(*count)++] = *last;
+		watched->seen[watched->seen_count++] = *last;
 }
 
-/* A worker may end; when the rank does, so does this. */
+static int look_at(
+	struct sampler *sampler, struct watched *watched, int64_t now_ns, uint64_t most_ns)
+{
+	int error = watched->target ? 0 : open_watched(sampler, watched);
+
+	if (!error)
+		error = stack_target_sample(
+			watched->target, (uint64_t)now_ns, most_ns, watched->sample);
+	if (error)
+		return error;
+	sampler->left_out_threads += watched->sample->left_out;
+	stack_names_learn(watched->names, watched->sample);
+	watched->seen_count = 0;
+	for (size_t i = 0; i < watched->sample->count; i++)
+		see_thread(sampler, watched, i);
+	return 0;
+}
+
+/* One of them has its turn, and as many more as there is time for. A worker may end. */
+static void look_at_workers(struct sampler *sampler, int64_t now_ns, uint64_t most_ns)
+{
+	int64_t begin_ns = cpu_ns();
+	size_t turns = sampler->watched_count - 1;
+
+	for (size_t i = 0; i < turns; i++) {
+		struct watched **worker;
+
+		if (i && (uint64_t)(cpu_ns() - begin_ns) >= most_ns)
+			return;
+		if (sampler->next_worker == 0 || sampler->next_worker >= sampler->watched_count)
+			sampler->next_worker = 1;
+		worker = &sampler->watched[sampler->next_worker];
+		if (look_at(sampler, *worker, now_ns, most_ns) == 0) {
+			sampler->next_worker++;
+		} else {
+			close_watched(*worker);
+			*worker = sampler->watched[--sampler->watched_count];
+		}
+	}
+}
+
+/* The rank comes first, and when it ends, so does this. Workers that had no turn count as they were seen last. */
 static int look(struct sampler *sampler)
 {
+	uint64_t most_ns = sampler->options.limit_ns ? SAMPLER_READ_NS : UINT64_MAX;
 	int64_t now_ns = host_clock_now_ns();
-	size_t count = 0, kept = 0;
+	size_t count = 0;
+	int error;
 
+	sampler->opened = false;
+	error = look_at(sampler, sampler->watched[0], now_ns, most_ns);
+	if (error)
+		return error;
+	look_at_workers(sampler, now_ns, most_ns);
 	for (size_t w = 0; w < sampler->watched_count; w++) {
-		struct watched *watched = sampler->watched[w];
-		int error = stack_target_sample(watched->target, (uint64_t)now_ns, watched->sample);
+		const struct watched *watched = sampler->watched[w];
 
-		if (error && w == 0)
-			return error;
-		if (error) {
-			close_watched(watched);
-			continue;
+		for (size_t i = 0; i < watched->seen_count; i++) {
+			if (count < STACK_PROFILE_THREADS_MAX)
+				sampler->seen[count++] = watched->seen[i];
+			else
+				sampler->left_out_threads++;
 		}
-		sampler->watched[kept++] = watched;
-		sampler->left_out_threads += watched->sample->left_out;
-		stack_names_learn(watched->names, watched->sample);
-		for (size_t i = 0; i < watched->sample->count; i++)
-			see_thread(sampler, watched, i, &count);
 	}
-	sampler->watched_count = kept;
 	sample_writer_look(&sampler->writer, now_ns, sampler->seen, count);
 	sampler->looks++;
 	return sampler->writer.failed ? -EPIPE : 0;
+}
+
+/* False: without workers, too, a look takes too long. */
+static bool drop_workers(struct sampler *sampler)
+{
+	if (sampler->watched_count == 1)
+		return false;
+	while (sampler->watched_count > 1) {
+		close_watched(sampler->watched[--sampler->watched_count]);
+		sampler->left_out_workers++;
+	}
+	sampler->without_workers = true;
+	sampler->look_cost_ns = 0;
+	return true;
 }
 
 static void sleep_until(int64_t time_ns)
@@ -307,7 +369,7 @@ static void note_cost(struct sampler *sampler, int64_t cost_ns)
 {
 	int64_t usual = sampler->look_cost_ns;
 
-	if (sampler->looks <= LOOKS_BEFORE_COST)
+	if (sampler->looks <= LOOKS_BEFORE_COST || sampler->opened)
 		return;
 	if (usual == 0)
 		usual = (int64_t)((double)PERIOD_NS_MIN * SAMPLER_SHARE);
@@ -326,7 +388,7 @@ static enum stack_result look_again_and_again(struct sampler *sampler)
 		if (error)
 			return error == -ESRCH ? STACK_RESULT_ENDED : STACK_RESULT_FAILED;
 		note_cost(sampler, cpu_ns() - before_ns);
-		if (sampler->look_cost_ns > SAMPLER_LOOK_NS_MAX)
+		if (sampler->look_cost_ns > SAMPLER_LOOK_NS_MAX && !drop_workers(sampler))
 			return STACK_RESULT_OVER_COST;
 		period_ns = (int64_t)((double)sampler->look_cost_ns / SAMPLER_SHARE);
 		next_ns += period_ns > PERIOD_NS_MIN ? period_ns : PERIOD_NS_MIN;
@@ -382,8 +444,10 @@ static enum stack_result result_of(int error)
 static void sample(struct sampler *sampler)
 {
 	enum stack_result result;
-	int error = open_watched(sampler, sampler->options.pid);
+	int error = watch(sampler, sampler->options.pid);
 
+	if (!error)
+		error = open_watched(sampler, sampler->watched[0]);
 	if (error) {
 		result = result_of(error);
 		if (result == STACK_RESULT_FAILED)

@@ -18,6 +18,8 @@ enum {
 	SAMPLER_HZ = 50,
 	SAMPLER_LOOK_NS_MAX =
 		20000000, /* a look that takes more CPU time costs too much, however seldom */
+	SAMPLER_READ_NS =
+		2000000, /* then no more of the rank's threads, or of its workers, have a turn in a look */
 	SAMPLER_WORKERS_MAX = 16, /* child processes of the rank */
 	SAMPLER_MIB = 768,
 	SAMPLER_RECORD_BYTES = 16384, /* at most, of what follows a head */

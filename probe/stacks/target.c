@@ -37,6 +37,7 @@ struct stack_target {
 	struct python_thread python_threads[PYTHON_THREADS_MAX];
 	size_t python_count;
 	bool python_listed; /* in this look */
+	pid_t last_read;    /* where the next look goes on that has not the time for all threads */
 };
 
 /* Addresses in the process of what a module's file has by these names; 0 = it has none. */
@@ -206,6 +207,15 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* Of this thread: what other programs do with the CPUs does not count. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 /* Code came since; or an interpreter was there that could not be checked yet. */
 static void refresh(struct stack_target *target, uint64_t now_ns)
 {
@@ -278,6 +288,18 @@ static bool is_as_before(const struct stack_thread *thread, const struct thread_
 	       thread_stood_still(&thread->now, now);
 }
 
+/* What there was no time for stays as it was seen last; one that never was is left out. */
+static void leave_thread(const struct thread_now *now, bool seen, struct stack_thread *thread,
+	struct stack_sample *sample)
+{
+	if (seen && thread->now.tid == now->tid && !thread->torn) {
+		thread->as_before = true;
+		return;
+	}
+	*thread = (struct stack_thread){.now = *now, .torn = true};
+	sample->torn++;
+}
+
 static void read_thread(struct stack_target *target, const struct thread_now *now,
 	struct stack_thread *thread, struct stack_sample *sample)
 {
@@ -309,29 +331,91 @@ static void read_running(struct stack_target *target, const struct thread_now *n
 	target->copy.length = 0;
 }
 
-/* Those that run are asked first, and heard when all others are read. */
-static void read_threads(struct stack_target *target, size_t count, struct stack_sample *sample)
-{
-	uint64_t end_ns;
+/* The places of the list in the order in which they are read: the main thread, then on from where the last look came to. */
+struct reading_order {
+	size_t main, first, count;
+};
 
-	for (size_t i = 0; i < count; i++) {
-		if (target->before[i].on_cpu)
+static struct reading_order order_threads(const struct stack_target *target, size_t count)
+{
+	struct reading_order order = {.count = count};
+
+	while (order.main < count - 1 && target->before[order.main].tid != target->pid)
+		order.main++;
+	while (order.first < count && target->before[order.first].tid <= target->last_read)
+		order.first++;
+	return order;
+}
+
+/* nth: from 0 to the count, of which one place is the main thread's once more: false. */
+static bool place_at(const struct reading_order *order, size_t nth, size_t *place)
+{
+	*place = nth ? (order->first + nth - 1) % order->count : order->main;
+	return nth == 0 || *place != order->main;
+}
+
+/* At least the main thread and one other are read, however long they take. */
+static void read_sleeping(struct stack_target *target, const struct reading_order *order,
+	uint64_t end_ns, struct stack_sample *sample)
+{
+	size_t read = 0, i;
+
+	for (size_t nth = 0; nth <= order->count; nth++) {
+		struct stack_thread *thread;
+		const struct thread_now *now;
+
+		if (!place_at(order, nth, &i) || target->before[i].on_cpu)
+			continue;
+		thread = &sample->threads[i];
+		now = &target->before[i];
+		thread->as_before = i < sample->count && is_as_before(thread, now);
+		if (thread->as_before)
+			continue;
+		if (nth && read && cpu_ns() >= end_ns) {
+			leave_thread(now, i < sample->count, thread, sample);
+			continue;
+		}
+		read_thread(target, now, thread, sample);
+		if (nth)
+			target->last_read = now->tid;
+		read += nth != 0;
+	}
+}
+
+/* As many as can be asked are read, however long they take. */
+static void read_on_cpus(struct stack_target *target, const struct reading_order *order,
+	uint64_t end_ns, uint64_t wait_end_ns, struct stack_sample *sample)
+{
+	size_t read = 0, i;
+
+	for (size_t nth = 0; nth <= order->count; nth++) {
+		if (!place_at(order, nth, &i) || !target->before[i].on_cpu)
+			continue;
+		if (read++ < RUNNING_MAX || cpu_ns() < end_ns)
+			read_running(target, &target->before[i], &sample->threads[i], wait_end_ns,
+				sample);
+		else
+			leave_thread(
+				&target->before[i], i < sample->count, &sample->threads[i], sample);
+	}
+}
+
+/* Those that run are asked first, and heard when all others are read. */
+static void read_threads(
+	struct stack_target *target, size_t count, uint64_t most_ns, struct stack_sample *sample)
+{
+	const struct reading_order order = order_threads(target, count);
+	uint64_t begin_ns = cpu_ns(), wait_end_ns;
+	uint64_t end_ns = most_ns < UINT64_MAX - begin_ns ? begin_ns + most_ns : UINT64_MAX;
+	size_t i;
+
+	for (size_t nth = 0; nth <= count; nth++) {
+		if (place_at(&order, nth, &i) && target->before[i].on_cpu)
 			running_ask(&target->running, target->before[i].tid);
 	}
-	end_ns = clock_ns() + RUNNING_WAIT_MS * UINT64_C(1000000);
-	for (size_t i = 0; i < count; i++) {
-		struct stack_thread *thread = &sample->threads[i];
-		const struct thread_now *now = &target->before[i];
-
-		thread->as_before = i < sample->count && is_as_before(thread, now);
-		if (!now->on_cpu && !thread->as_before)
-			read_thread(target, now, thread, sample);
-	}
-	for (size_t i = 0; i < count; i++) {
-		if (target->before[i].on_cpu)
-			read_running(
-				target, &target->before[i], &sample->threads[i], end_ns, sample);
-	}
+	wait_end_ns = clock_ns() + RUNNING_WAIT_MS * UINT64_C(1000000);
+	read_sleeping(target, &order, end_ns, sample);
+	read_on_cpus(target, &order, end_ns, wait_end_ns, sample);
 	running_end(&target->running);
 	sample->count = count;
 }
@@ -347,7 +431,7 @@ static void check_moved(struct stack_target *target, size_t count, struct stack_
 		while (at < count && target->after[at].tid < thread->now.tid)
 			at++;
 		/* Of one that ran, its copy is of one moment. */
-		if (!thread->native_count || thread->now.on_cpu ||
+		if (!thread->native_count || thread->now.on_cpu || thread->as_before ||
 			(at < count && thread_stood_still(&thread->now, &target->after[at])))
 			continue;
 		thread->native_count = 0;
@@ -364,7 +448,8 @@ static bool has_memory(const struct stack_target *target)
 	return pread(target->memory, &byte, 1, (off_t)target->modules.ranges[0].start) != 0;
 }
 
-int stack_target_sample(struct stack_target *target, uint64_t now_ns, struct stack_sample *sample)
+int stack_target_sample(
+	struct stack_target *target, uint64_t now_ns, uint64_t most_ns, struct stack_sample *sample)
 {
 	uint64_t begin_ns = clock_ns(), reads = target->stack.reads + target->tables.reads;
 	size_t count, left_out;
@@ -379,7 +464,7 @@ int stack_target_sample(struct stack_target *target, uint64_t now_ns, struct sta
 		return error;
 	sample->torn = sample->moved = 0;
 	target->python_listed = false;
-	read_threads(target, count, sample);
+	read_threads(target, count, most_ns, sample);
 	error = threads_read(target->threads, target->after, THREADS_MAX, &count, &left_out);
 	if (error)
 		return error;

@@ -23,8 +23,8 @@ struct stack_thread {
 	bool torn;	      /* its Python frames did not fit together: it is to be left out */
 	bool in_python;	      /* the interpreter knows the thread, and its frames are whole */
 	bool python_complete; /* there are no more of them */
-	bool as_before;	      /* it has not run since the last look: all else is of that one */
-	bool moved;	      /* it ran while its stack was read: native frames are left out */
+	bool as_before; /* it has not run since an earlier look, or there was no time: all else is of that one */
+	bool moved; /* it ran while its stack was read: native frames are left out */
 	enum unwind_end native_end;
 	uint32_t python_count, native_count;
 	struct python_frame python[PYTHON_FRAMES_MAX]; /* the innermost first */
@@ -49,10 +49,11 @@ void stack_target_close(struct stack_target *target);
 
 /*
  * Takes a sample. sample: what this target's last look left there, or zeros: what has not run since is not read again. now_ns: the time, of a clock that does not go back; modules are read again once a second at most, when code was
- * met that is in none. Returns 0, -ESRCH when the program has ended (also where its process runs another one), or another negative errno.
+ * met that is in none. most_ns: of CPU time to read stacks; the main thread is read first, and what there is no time for stays
+ * as it was seen last, and has its turn in the next looks. Returns 0, -ESRCH when the program has ended (also where its process runs another one), or another negative errno.
  */
-int stack_target_sample(struct stack_target *target, uint64_t now_ns, struct stack_sample *sample)
-	__attribute__((warn_unused_result));
+int stack_target_sample(struct stack_target *target, uint64_t now_ns, uint64_t most_ns,
+	struct stack_sample *sample) __attribute__((warn_unused_result));
 
 /* What is there of Python: NULL, with the reason, when nothing is or can be read. */
 const struct python *stack_target_python(const struct stack_target *target, const char **reason);

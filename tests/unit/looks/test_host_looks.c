@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,77 @@ static void test_steps(void **state)
 		assert_true(time_in_wait(profile, target, inside) < 0.8 * length_ms);
 	}
 	assert_false(host_looks_are_busy(looks));
+}
+
+enum { WORKERS = 16, THREADS = 60, DEPTH = 150, NAP_US = 50000 };
+
+/* Returns never in time: so many frames deep. */
+__attribute__((noinline)) static void nap(volatile int depth)
+{
+	if (depth > 0)
+		nap(depth - 1);
+	else
+		while (depth == 0)
+			usleep(NAP_US);
+	__asm__ volatile("" ::: "memory"); /* no tail call */
+}
+
+static void *nap_in_thread(void *unused)
+{
+	nap(DEPTH);
+	return unused;
+}
+
+static void be_busy_worker(void)
+{
+	pthread_t thread;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (unsigned i = 1; i < THREADS; i++) {
+		if (pthread_create(&thread, NULL, nap_in_thread, NULL))
+			_exit(1);
+	}
+	nap(DEPTH);
+}
+
+/* However much there is to see of its workers, the rank itself is looked at, and they are in turn. */
+static void test_busy_workers(void **state)
+{
+	const struct stack_profile *profile;
+	const struct message_directive directive = {.kind = DIRECTIVE_STACKS,
+		.rank = RANK,
+		.steps = 1000,
+		.limit_ms = 6500,
+		.request = ++request};
+	pid_t quiet = target, parent = fork();
+	bool own = false, of_worker = false;
+
+	(void)state;
+	if (parent == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (unsigned i = 0; i < WORKERS; i++) {
+			if (fork() == 0)
+				be_busy_worker();
+		}
+		for (;;)
+			pause();
+	}
+	usleep(200000);
+	target = parent;
+	host_looks_ask(looks, &directive, target, now());
+	profile = wait_for_profile();
+	target = quiet;
+	kill(parent, SIGKILL);
+	waitpid(parent, NULL, 0);
+	assert_int_equal(profile->result, STACK_RESULT_DONE);
+	assert_true(profile->looks > 8);
+	for (uint32_t i = 0; i < profile->sum_count; i++) {
+		const struct stack_thread_info *thread = &profile->threads[profile->sums[i].thread];
+
+		own |= thread->pid == parent && profile->sums[i].looks > 2;
+		of_worker |= thread->role == STACK_THREAD_WORKER;
+	}
+	assert_true(own && of_worker);
 }
 
 static void test_at_once(void **state)
@@ -428,6 +500,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_steps, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_busy_workers, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_at_once, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_uninterruptible, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_killed_sampler, set_up, clean_up),

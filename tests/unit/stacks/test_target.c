@@ -2,6 +2,7 @@
 /* A child of this process that waits in a known function, runs in another one, and ends. */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -94,7 +95,7 @@ static bool look_for(struct stack_target *target, struct stack_names *names,
 	static struct stack_lines lines;
 
 	for (unsigned i = 0; i < LOOKS_MAX; i++) {
-		assert_int_equal(stack_target_sample(target, i, sample), 0);
+		assert_int_equal(stack_target_sample(target, i, UINT64_MAX, sample), 0);
 		assert_int_equal(sample->count, 1);
 		stack_names_learn(names, sample);
 		assert_int_equal(stack_names_merge(names, &sample->threads[0], &lines), 0);
@@ -131,6 +132,77 @@ static bool may_use_bpf(void)
 }
 #endif
 
+enum { OTHERS = 8 };
+
+static void *wait_in_thread(void *unused)
+{
+	(void)unused;
+	if (write(ready[1], "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* The main thread and OTHERS that wait. */
+static pid_t start_threads(void)
+{
+	pid_t child;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		pthread_t thread;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (unsigned i = 0; i < OTHERS; i++) {
+			if (pthread_create(&thread, NULL, wait_in_thread, NULL))
+				_exit(1);
+		}
+		for (;;)
+			pause();
+	}
+	for (unsigned i = 0; i < OTHERS; i++)
+		assert_int_equal(read(ready[0], &byte, 1), 1);
+	usleep(PAUSE_US);
+	return child;
+}
+
+static size_t count_read(const struct stack_sample *sample)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < sample->count; i++)
+		count += !sample->threads[i].torn;
+	return count;
+}
+
+/* Without time for more, the main thread is read and one other, until all had their turn; then they stay as they were seen. */
+static void test_no_time_for_all(void **state)
+{
+	static struct stack_sample sample;
+	struct stack_target *target;
+	pid_t child = start_threads();
+
+	(void)state;
+	assert_int_equal(stack_target_open(child, &target), 0);
+	for (size_t i = 1; i <= OTHERS; i++) {
+		assert_int_equal(stack_target_sample(target, i, 0, &sample), 0);
+		assert_int_equal(sample.count, 1 + OTHERS);
+		assert_int_equal(sample.threads[0].now.tid, child);
+		assert_false(sample.threads[0].torn);
+		assert_int_equal(count_read(&sample), 1 + i);
+		assert_int_equal(sample.torn, OTHERS - i);
+	}
+	memset(&sample, 0, sizeof(sample));
+	assert_int_equal(stack_target_sample(target, 0, UINT64_MAX, &sample), 0);
+	assert_int_equal(count_read(&sample), 1 + OTHERS);
+	stack_target_close(target);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 static void test_child(void **state)
 {
 	static struct stack_sample sample;
@@ -155,7 +227,7 @@ static void test_child(void **state)
 	assert_true(look_for(target, names, &sample, "wait_here", false));
 	assert_string_equal(sample.threads[0].now.name, "unit_stacks_tes");
 	/* It waits still: nothing is read again, and its stack is what it was. */
-	assert_int_equal(stack_target_sample(target, 0, &sample), 0);
+	assert_int_equal(stack_target_sample(target, 0, UINT64_MAX, &sample), 0);
 	assert_true(sample.threads[0].as_before);
 	assert_int_equal(sample.reads, 0);
 	assert_true(sample.threads[0].native_count > 1);
@@ -165,9 +237,10 @@ static void test_child(void **state)
 #endif
 	kill(child, SIGKILL);
 	assert_int_equal(waitid(P_PID, (id_t)child, NULL, WEXITED | WNOWAIT), 0);
-	assert_int_equal(stack_target_sample(target, 0, &sample), -ESRCH); /* a zombie */
+	assert_int_equal(
+		stack_target_sample(target, 0, UINT64_MAX, &sample), -ESRCH); /* a zombie */
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	assert_int_equal(stack_target_sample(target, 0, &sample), -ESRCH);
+	assert_int_equal(stack_target_sample(target, 0, UINT64_MAX, &sample), -ESRCH);
 	stack_names_destroy(names);
 	stack_target_close(target);
 	assert_int_equal(stack_target_open(child, &target), -ESRCH);
@@ -175,7 +248,8 @@ static void test_child(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_child)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_child), cmocka_unit_test(test_no_time_for_all)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -404,14 +404,49 @@ static void follow_queue(struct step_grid *grid, struct grid_cell *cell, int64_t
 	cell->flags |= CELL_RECKONED;
 }
 
+/*
+ * Where stages send to each other, hosts run far ahead, until no more launches fit into the queue of a device that waits
+ * for another rank: then they wait as long. How long the device was in calls, and no host's time was taken for it yet.
+ */
+struct queue_waits {
+	bool known; /* the row sends or receives by its device */
+	int64_t left_ns, until_ns;
+};
+
+static void add_queue_wait(struct queue_waits *waits, const struct cell_times *times)
+{
+	int64_t from_ns = segments_later_ns(times->arrival_ns, waits->until_ns);
+
+	if (times->departure_ns <= from_ns)
+		return;
+	waits->left_ns += times->departure_ns - from_ns;
+	waits->until_ns = times->departure_ns;
+}
+
+/* A host that was late itself: its calls do not wait for what the device waits for. */
+static int64_t with_late_host(
+	const struct grid_cell *cell, int64_t lead_ns, struct queue_waits *waits)
+{
+	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0), waited_ns;
+
+	waited_ns = waits->known && waits->left_ns < late_ns ? waits->left_ns : late_ns;
+	if (!waits->known)
+		return lead_ns + late_ns;
+	waits->left_ns -= waited_ns;
+	return lead_ns + late_ns - waited_ns;
+}
+
 /* What the rank's own work took before each cell (and in it, for work of its own). */
 static void find_own(struct step_grid *grid, const struct grid_row *row)
 {
 	const uint32_t *list = &grid->by_departure[row->first_cell];
 	int64_t free_ns = row->start_ns; /* the rank's work could go on from here */
 	int64_t ready[LANES_MAX];	 /* the last one of a lane */
+	struct queue_waits waits = {.until_ns = INT64_MIN};
 	uint32_t ended = 0;
 
+	for (uint32_t i = 0; i < row->cell_count; i++)
+		waits.known |= part_kind_is_device_message(grid->cells[row->first_cell + i].part);
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
 		struct cell_times *times = grid_times_of(grid, cell);
@@ -437,10 +472,10 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		 * for what the source does not show. The published method leaves it out as well. */
 		if (row->works && !(cell->flags & CELL_LOCAL))
 			lead_ns = 0;
-		/* A host that was late itself: its calls do not wait for what the device waits for. */
-		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works &&
-			cell->own->host_ns > lead_ns)
-			lead_ns = cell->own->host_ns;
+		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works) {
+			lead_ns = with_late_host(cell, lead_ns, &waits);
+			add_queue_wait(&waits, times);
+		}
 		/* What the thread waited for in calls that are no cells is not its own: its device may have
 		 * waited with it. */
 		cell->opaque_ns = 0;

@@ -51,6 +51,28 @@ static void swap_cells(struct step_grid *grid, uint32_t a, uint32_t b)
 	grid->joins[b] = instance;
 }
 
+/*
+ * Before this nobody has received what a send sends. It has left the sender when its kernel ends, which all of a group are:
+ * that is when some other message ended, unless these are with the same rank.
+ */
+static int64_t sent_at(const struct step_grid *grid, uint32_t c)
+{
+	const struct grid_row *row = &grid->rows[grid->cells[c].row];
+	uint32_t end = row->first_cell + row->cell_count, peer = grid->cells[c].part->peer;
+
+	if (!part_kind_is_device_message(grid->cells[c].part))
+		return grid->times[c].arrival_ns;
+	for (uint32_t b = c; b > row->first_cell && segments_one_group(grid, b - 1, c); b--) {
+		if (grid->cells[b - 1].part->peer != peer)
+			return grid->times[c].arrival_ns;
+	}
+	for (uint32_t a = c + 1; a < end && segments_one_group(grid, c, a); a++) {
+		if (grid->cells[a].part->peer != peer)
+			return grid->times[c].arrival_ns;
+	}
+	return grid->times[c].departure_ns;
+}
+
 /* When each message was sent, by its instance; long ago where that is not known. NULL without memory. */
 static const int64_t *sent_times(struct step_grid *grid)
 {
@@ -61,7 +83,7 @@ static const int64_t *sent_times(struct step_grid *grid)
 		sent_ns[i] = INT64_MIN / 2;
 	for (size_t c = 0; sent_ns && c < grid->cell_count; c++) {
 		if (grid->joins[c] != GRID_NONE && grid->cells[c].part->operation == OPERATION_SEND)
-			sent_ns[grid->joins[c]] = grid->times[c].arrival_ns;
+			sent_ns[grid->joins[c]] = sent_at(grid, (uint32_t)c);
 	}
 	return sent_ns;
 }

@@ -18,7 +18,9 @@
  *     Where rounds take a fifth of a second, seconds in between are a checkpoint;
  *   - another communicator than the rounds', for rounds as short as well;
  *   - the share of rounds that follow another without a pause: no optimizer ran there. Only where
- *     no round has a call as small as a loss or a count, which each step makes once.
+ *     no round has a call as small as a loss or a count, which each step makes once;
+ *   - how often rounds that carry hardly anything come between others, where their order comes again with
+ *     the longer cycle and no shorter one: counts, and what they announced.
  * The rest may be a pause alone: then each call of a step of equal all-reduces, or each micro-batch,
  * is a cycle, and every n-th of them comes after a pause that the others have not.
  *

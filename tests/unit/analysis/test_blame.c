@@ -280,6 +280,59 @@ static void an_exchange_ends_before_the_next(void **state)
 	made_free(made);
 }
 
+/* What an exchange sends has left when its kernel ends, though the other's seemed to end long before. */
+static void an_exchange_ends_when_all_is_sent(void **state)
+{
+	struct made *made = made_new();
+
+	(void)state;
+	add_row(made, 0);
+	add_message(made, OPERATION_SEND, 0, 10, 10, 1, &activity_none);
+	add_message(made, OPERATION_RECEIVE, 0, 10, 0, 1, &activity_none);
+	add_row(made, 1);
+	add_message(made, OPERATION_SEND, 1, 12, 12, 48, &activity_none);
+	add_message(made, OPERATION_RECEIVE, 1, 12, 0, 48, &activity_none);
+	assert_int_equal(grid_link(&made->grid), 0);
+	for (uint32_t c = 0; c < 2; c++) {
+		if (made->grid.cells[c].part->operation == OPERATION_RECEIVE)
+			assert_int_equal(made->grid.times[c].departure_ns, 60000000);
+	}
+	made_free(made);
+}
+
+/* A host that waited for room in the queue of its device, which waited for another rank, was not late. */
+static void a_full_queue_is_no_late_host(void **state)
+{
+	const struct part_kind kind = {.communicator_id = 2,
+		.operation = OPERATION_ALL_REDUCE,
+		.flags = PART_DEVICE_TIME,
+		.stream = 1};
+	const struct activity blocked = {.host_ns = 45000000};
+	struct made *made = made_new();
+
+	(void)state;
+	for (uint32_t r = 0; r < 2; r++) {
+		const struct grid_part part = {.kind = &kind,
+			.before = r ? &activity_none : &blocked,
+			.inside = &activity_none,
+			.joined = true,
+			.size = 2,
+			.own_index = r,
+			.arrival_ns = 55000000,
+			.call_ns = 1000000,
+			.segment_ns = 4000000};
+
+		add_row(made, r);
+		add_message(made, OPERATION_SEND, r, r ? 50 : 5, r ? 50 : 5, r ? 1 : 46,
+			&activity_none);
+		add_message(made, OPERATION_RECEIVE, r, r ? 50 : 5, 0, r ? 1 : 46, &activity_none);
+		assert_int_equal(grid_add_part(&made->grid, &part), 0);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(grid_own_ns(&made->grid, 2), 4000000);
+	made_free(made);
+}
+
 /* Two communicators of two, taken for one: more members than it has. Nobody is late in it. */
 static void too_many_members_are_not_judged(void **state)
 {
@@ -458,6 +511,8 @@ int main(void)
 		cmocka_unit_test(a_stage_held_up_is_blamed),
 		cmocka_unit_test(a_stage_is_held_against_its_past),
 		cmocka_unit_test(an_exchange_ends_when_all_is_received),
+		cmocka_unit_test(an_exchange_ends_when_all_is_sent),
+		cmocka_unit_test(a_full_queue_is_no_late_host),
 		cmocka_unit_test(an_exchange_ends_before_the_next),
 		cmocka_unit_test(a_stage_asleep_is_not),
 		cmocka_unit_test(too_many_members_are_not_judged),

@@ -44,10 +44,13 @@ complete_words() {
 
 commands=$("$slowrank" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 page=$(zcat "$share/man/man1/slowrank.1.gz" | sed 's/\\-/-/g')
+offered=$(complete_words slowrank "")
+for command in $commands; do
+	grep -qx "$command" <<<"$offered" || fail "bash does not offer $command"
+done
 count=0
 for command in $commands; do
 	help=$("$slowrank" "$command" --help)
-	complete_words slowrank "" | grep -qx "$command" || fail "bash does not offer $command"
 	grep -q "slowrank-$command" <<<"$page" || fail "slowrank(1) does not name $command"
 	text=$(zcat "$share/man/man1/slowrank-$command.1.gz" | sed 's/\\-/-/g')
 	offered=$(complete_words slowrank "$command" -)

@@ -158,7 +158,9 @@ class LineFaults(unittest.TestCase):
                                                               "cause unknown": True})
         self.assertEqual(self.scored("lock", "block-io", f"in Lines.x (line_faults.py:{line})"),
                          {**right, "cause right": False, "cause wrong": True})
-        self.assertEqual(self.scored("native", "unknown", "in native_churn (libfault_native.so)"), {**right, "cause unknown": True})
+        self.assertEqual(self.scored("native", "host-code", "in native_churn (libfault_native.so)"), right)
+        self.assertEqual(self.scored("native", "unknown", "in native_churn (libfault_native.so)"),
+                         {**right, "cause right": False, "cause unknown": True})
 
 
 class Tables(unittest.TestCase):

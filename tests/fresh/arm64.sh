@@ -35,6 +35,7 @@ unit.ring.test_ring: the same
 unit.sources.test_speed_samplers: qemu-user has no perf_event_open()
 unit.attach.test_confined: qemu-user has no seccomp()
 unit.attach.test_target_root: qemu-user has no openat2()
+unit.attach.test_load_file: qemu-user has no openat2()
 unit.attach.test_library: the same
 unit.attach.test_communicator_memory: the kernel's maps of a translated process are those of qemu
 unit.probe.test_doctor: qemu-user has no bpf()

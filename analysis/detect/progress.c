@@ -266,8 +266,8 @@ static void take_before(const struct progress *progress, int64_t from_ns, int64_
 	least = (quantile_rate(usual, CHANGE_REFERENCE_QUANTILE) +
 			progress_between(progress, from_ns, until_ns).rate) /
 		2;
-	while (earlier + PROGRESS_USUAL_SLOTS_MIN < usual->count &&
-		earlier < PROGRESS_EARLIER_SLOTS && rate_of_slot(usual->slots[earlier]) < least)
+	while (earlier < usual->count && earlier < PROGRESS_EARLIER_SLOTS &&
+		rate_of_slot(usual->slots[earlier]) < least)
 		earlier++;
 	usual->count -= earlier;
 	memmove(usual->slots, usual->slots + earlier, usual->count * sizeof(usual->slots[0]));

@@ -138,9 +138,13 @@ bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double sha
  * these nor threads of its own took the CPU. False where that is not known.
  */
 bool judge_taken_by_others(const struct judge *judge, uint32_t rank, int64_t from_ns);
-/* judge/transfers.c */
+/* judge/transfer_shapes.c */
+/* Of a transfer, made when it is the first of its kind; NULL: there are too many kinds. */
+struct transfer_shape *judge_transfer_shape(
+	struct comm_state *comm, const struct blame_transfer *transfer);
 /* By how much longer than expected a transfer was; 0 where that is not known. */
 int64_t judge_transfer_excess_ns(struct comm_state *comm, const struct blame_transfer *transfer);
+/* judge/transfers.c */
 int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /*

@@ -273,19 +273,6 @@ static void what_is_aside_is_nobody_elses(void **state)
 	assert_near(loss_beside(made, from_ns), 0.6, 0.05);
 }
 
-/* A short past of which most is like what came since is known all the same. */
-static void a_short_past_is_known(void **state)
-{
-	struct made *made = *state;
-	int64_t from_ns;
-
-	run(made, 40, 1);
-	run(made, 25, 2);
-	from_ns = made->now_ns;
-	run(made, 50, 2);
-	assert_true(progress_before(made->progress, from_ns, made->now_ns).slots > 0);
-}
-
 static void the_end_shows(void **state)
 {
 	static const double grown[] = {1.04, 1.15, 3};
@@ -347,7 +334,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_onset_may_be_found_late, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_aside_is_not_usual, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(what_is_aside_is_nobody_elses, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_short_past_is_known, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(after_a_fault_both_sides_tell, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(the_end_shows, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(without_a_past_nothing_is_known, set_up, tear_down),

@@ -57,6 +57,22 @@ if [[ $EUID -ne 0 ]]; then
 	as_root=(sudo)
 fi
 echo "installing: ${missing[*]}"
+# Another apt may be at work: that of a new machine's own updates, or this script started twice. apt waits for dpkg's
+# lock alone, and gives up where the lists or the archives are locked: those it is asked for again.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+	local deadline=$((SECONDS + 900)) told=
+	until "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=900 "$@" >"$log" 2>&1; do
+		if ! grep -qE 'Could not get lock|Unable to (lock|acquire)' "$log" || ((SECONDS > deadline)); then
+			cat "$log" >&2
+			return 1
+		fi
+		[[ -n $told ]] || echo "waiting for another package manager to end: $(grep -m 1 'Could not get lock' "$log")"
+		told=1
+		sleep 2
+	done
+}
 [[ ${missing[*]} != *:arm64* ]] || "${as_root[@]}" dpkg --add-architecture arm64
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+apt update
+apt install -y --no-install-recommends "${missing[@]}"

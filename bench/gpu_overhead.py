@@ -30,7 +30,7 @@ of the differences within pairs, over the mean of the steps without, with a 95 %
    after the warm-up is no work for Python's garbage collector.
  - profiler: PyTorch's profiler in blocks, as the first.
 
-Prints one JSON object; exit 77 without two GPUs. Root for everything that is on by default.
+Prints one JSON object; exit 77 without two GPUs (--share-gpu: without one). Root for everything that is on by default.
 """
 import argparse
 import glob
@@ -46,9 +46,10 @@ import time
 
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "tests", "gpu"))
+sys.path[:0] = [os.path.join(ROOT, "tests", "gpu"), os.path.join(ROOT, "tests", "gpu", "programs")]
 import fault_plan  # noqa: E402
 import run as gpu_run  # noqa: E402
+import share_gpu  # noqa: E402
 
 BUDGETS = {"realistic": 0.3, "launch-bound": 1.0}  # percent, upper end of the interval
 JOBS = {"realistic": {"options": [], "step_ms": 62},
@@ -191,6 +192,7 @@ class Bench:
             raise RuntimeError("the time is up")
         command = [*prefix, *gpu_run.launcher(self.arguments.python), "--standalone",
                    "--nproc-per-node", str(self.arguments.ranks),
+                   *([share_gpu.__file__] if self.arguments.share_gpu else ()),
                    os.path.join(ROOT, "tests", "gpu", "train.py"), "--mode",
                    self.arguments.mode, "--steps", str(steps), "--truth", truth_path,
                    "--pin-cores", str(self.arguments.pin_cores), "--freeze",
@@ -381,6 +383,8 @@ def parse_arguments(argv=None):
     parser.add_argument("--work", default="/var/tmp/slowrank-gpu-overhead")
     parser.add_argument("--mode", default="ddp", choices=("ddp", "fsdp", "tp_dp"))
     parser.add_argument("--ranks", type=int, default=0, help="default: one for each GPU, 8 at most")
+    parser.add_argument("--share-gpu", action="store_true",
+                        help="all ranks on the first GPU, over sockets (--ranks; default: 2)")
     parser.add_argument("--jobs", type=words, default=list(JOBS))
     parser.add_argument("--only", type=words,
                         default=["launches", "slowrank", "profiler", "runs"])
@@ -412,19 +416,20 @@ def main():
             return 2
         print(json.dumps({"bench": "gpu_overhead", "jobs": jobs}))
         return 0
-    gpus, why = gpu_run.count_gpus(arguments.python)
+    gpus, why = gpu_run.count_gpus(arguments.python, 1 if arguments.share_gpu else 2)
     if why:
         print(f"bench/gpu_overhead.py: {why}", file=sys.stderr)
         return 77
-    arguments.ranks = arguments.ranks or min(gpus, 8)
+    arguments.ranks = arguments.ranks or (2 if arguments.share_gpu else min(gpus, 8))
     shutil.rmtree(arguments.work, ignore_errors=True)
     os.makedirs(arguments.work)
-    jobs = measure(arguments)
+    with share_gpu.by_kernels(arguments.work, arguments.share_gpu):
+        jobs = measure(arguments)
     print(json.dumps({
         "bench": "gpu_overhead", "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "compared_against": "the same job with slowrank resting, and whole jobs with nothing, "
         "PyTorch's profiler, CUPTI always on, NCCL Inspector", "mode": arguments.mode,
-        "ranks": arguments.ranks, "jobs": jobs,
+        "ranks": arguments.ranks, "share_gpu": arguments.share_gpu, "jobs": jobs,
         "machine": {"cores": os.cpu_count(), "kernel": os.uname().release,
                     "root": os.geteuid() == 0}}))
     return 0

@@ -7,7 +7,7 @@
 As bench/gpu_overhead.py, whose blocks and interval these are: within one job slowrank works and rests in turn, in pairs
 of random order. The programs know nothing of that: blocks are switched from outside, by the clock, and
 a step belongs to the block that it begins and ends in. Each rank keeps to a few cores of its own, and takes the
-time of the same few bytecodes in each step. Prints one JSON object; exit 77 without two GPUs.
+time of the same few bytecodes in each step. Prints one JSON object; exit 77 without a GPU for each rank (--share-gpu: one for all).
 """
 import argparse
 import importlib.util
@@ -116,7 +116,8 @@ def parse_arguments():
     parser.add_argument("--block-seconds", type=float, default=gpu_overhead.BLOCK_SECONDS)
     parser.add_argument("--pin-cores", type=int, default=2, help="of each rank; 0 = any")
     parser.add_argument("--seed", type=int, default=1)
-    parser.set_defaults(share_gpu=False, faults="outside")  # of programs.Job
+    parser.add_argument("--share-gpu", action="store_true", help="all ranks on the first GPU, over sockets")
+    parser.set_defaults(faults="outside")  # of programs.Job
     arguments = parser.parse_args()
     unknown = set(arguments.programs) - set(programs.PROGRAMS)
     if unknown:
@@ -126,19 +127,22 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    gpus, why = programs.count_gpus(arguments.python)
-    if why or gpus < arguments.ranks:
-        print(f"bench/program_overhead.py: {why or f'{gpus} GPUs'}", file=sys.stderr)
+    needed = 1 if arguments.share_gpu else arguments.ranks
+    gpus, why = programs.count_gpus(arguments.python, needed)
+    if why:
+        print(f"bench/program_overhead.py: {why}", file=sys.stderr)
         return programs.SKIP
     os.makedirs(arguments.work, exist_ok=True)
-    lane, found = programs.Lane(0, 1, gpus, arguments.ranks), {}
-    for name in arguments.programs:
-        found[name] = gpu_overhead.attempt(measure, arguments, name, lane)
-        print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
+    found = {}
+    with programs.share_gpu.by_kernels(arguments.work, arguments.share_gpu):
+        lane = programs.Lane(0, 1, gpus, needed)
+        for name in arguments.programs:
+            found[name] = gpu_overhead.attempt(measure, arguments, name, lane)
+            print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
     print(json.dumps({
         "bench": "program_overhead", "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "compared_against": "the same job with slowrank resting", "ranks": arguments.ranks,
-        "programs": found, "machine": {"cores": os.cpu_count(), "kernel": os.uname().release,
+        "gpus": needed, "programs": found, "machine": {"cores": os.cpu_count(), "kernel": os.uname().release,
                                        "root": os.geteuid() == 0}}))
     return 0
 

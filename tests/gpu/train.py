@@ -96,9 +96,10 @@ def sent_bytes(device):
 def pin(local_rank, count):
     """Every other core, where there are enough: neighbours may be threads of one physical core."""
     cores = sorted(os.sched_getaffinity(0))
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+    place = int(os.environ.get("SHARE_GPU_RANK", local_rank))
+    ranks = int(os.environ.get("SHARE_GPU_RANKS", os.environ.get("LOCAL_WORLD_SIZE", place + 1)))
     stride = 2 if len(cores) >= 2 * (1 + ranks * count) else 1
-    first = 1 + local_rank * count
+    first = 1 + place * count
     os.sched_setaffinity(0, {cores[(first + i) * stride % len(cores)] for i in range(count)})
 
 

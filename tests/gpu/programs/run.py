@@ -44,6 +44,7 @@ ROOT = os.path.dirname(TESTS)
 sys.path[:0] = [os.path.dirname(HERE), os.path.join(TESTS, "corpus"), os.path.join(TESTS, "cluster"), HERE]
 import line_windows  # noqa: E402
 import rules  # noqa: E402
+import share_gpu  # noqa: E402
 from add import begin_with_the_record  # noqa: E402
 from injector import Client  # noqa: E402
 from jobs import whole_report  # noqa: E402
@@ -564,26 +565,6 @@ class Series:
         job.keep(faults, error)
 
 
-@contextlib.contextmanager
-def shared_by_kernels(folder):
-    """CUDA's multi-process service, where it can be had: ranks that share a GPU compute at once, and not in turn."""
-    control = shutil.which("nvidia-cuda-mps-control")
-    if not control:
-        print("ranks take turns on the GPU: there is no nvidia-cuda-mps-control", flush=True)
-        yield
-        return
-    for name in ("PIPE", "LOG"):
-        path = os.path.join(folder, f"mps-{name.lower()}")
-        os.makedirs(path, exist_ok=True)
-        os.chmod(path, 0o777)
-        os.environ[f"CUDA_MPS_{name}_DIRECTORY"] = path
-    subprocess.run([control, "-d", "-multiuser-server"], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([control], input="quit\n", text=True, check=False)
-
-
 def smoke(arguments, lane, names):
     """Ten steps of each, all at once; returns those that ended well."""
     lane.environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # they share the GPUs
@@ -689,7 +670,7 @@ def main():
     os.makedirs(arguments.work, exist_ok=True)
     os.chmod(arguments.work, 0o755)
     lanes = arguments.lanes = 1 if arguments.share_gpu else arguments.lanes or gpus // needed
-    with shared_by_kernels(arguments.work) if arguments.share_gpu else contextlib.nullcontext():
+    with share_gpu.by_kernels(arguments.work, arguments.share_gpu):
         places = [Lane(index, lanes, gpus, needed) for index in range(lanes)]
         if arguments.smoke:
             names = [name for name, _ in found]

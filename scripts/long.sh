@@ -41,15 +41,15 @@ part_test() { tests/fresh/run.sh scripts/test.sh && count_tests; }
 
 part_live() {
 	scripts/install_dependencies.sh fresh bundle torch
-	build main all
-	ctest --test-dir build-long/main -L long --output-on-failure --repeat until-pass:2 && count_tests
+	build strict all
+	ctest --test-dir build-long/strict -L long --output-on-failure --repeat until-pass:2 && count_tests
 }
 
 part_durable() {
 	local status=0 name
-	build main "slowrank feeder failing_calls"
+	build strict "slowrank feeder failing_calls"
 	for name in kills_3000 faults_all faults_uplink_all; do
-		python3 tests/cluster/test_durable.py --build build-long/main --directory "${log%.log}" "$name" || status=1
+		python3 tests/cluster/test_durable.py --build build-long/strict --directory "${log%.log}" "$name" || status=1
 	done
 	awk '/ (killed|fails|late) / { tries += $(NF - 3); bad += $(NF - 2) + $(NF - 1) + $NF } END { print tries " tries, " bad " lost, doubled or harmed" }' "$log"
 	return "$status"
@@ -59,17 +59,17 @@ part_stacks() {
 	local folder=${log%.log} status=0
 	mkdir -p "$folder"
 	scripts/install_dependencies.sh fresh bundle torch
-	build main all
-	python3 tests/stacks/test_odd.py build-long/main/slowrank || status=1
-	nice -n -15 tests/stacks/faults.py --build build-long/main --work "$folder" --results "$folder/results.jsonl" --seeds 3 \
+	build strict all
+	python3 tests/stacks/test_odd.py build-long/strict/slowrank || status=1
+	nice -n -15 tests/stacks/faults.py --build build-long/strict --work "$folder" --results "$folder/results.jsonl" --seeds 3 \
 		--first-seed "$first_seed" --least 95 || status=1
 	return "$status"
 }
 
 part_loads() {
 	local status=0
-	build main unit_attach_test_load
-	LOAD_KILLS=10000 LOAD_KILLS_SEED=$first_seed build-long/main/tests/unit_attach_test_load || status=1
+	build strict unit_attach_test_load
+	LOAD_KILLS=10000 LOAD_KILLS_SEED=$first_seed build-long/strict/tests/unit_attach_test_load || status=1
 	awk '/ tries +traced / { table = 1 } /^\[/ { table = 0 }
 		table && $(NF - 3) ~ /^[0-9]+$/ { tries += $(NF - 3); traced += $(NF - 2); loads += $(NF - 1); bad += $NF }
 		END { print tries " kills, " traced " of them in the middle, " loads " loads, " bad " disturbed" }' "$log"
@@ -77,15 +77,15 @@ part_loads() {
 }
 
 part_chaos() {
-	build main "slowrank workload_mpi feeder stepped_clock slowrank_inject slowrank_verbs"
-	python3 tests/cluster/test_chaos.py --build build-long/main --directory "${log%.log}" half_hour || return
+	build strict "slowrank workload_mpi feeder stepped_clock slowrank_inject slowrank_verbs"
+	python3 tests/cluster/test_chaos.py --build build-long/strict --directory "${log%.log}" half_hour || return
 	awk '/ [0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$/ { tries += $(NF - 5) } END { print tries " jobs" }' "$log"
 }
 
 part_sudo() { tests/fresh/run.sh --user sh -c 'scripts/quickstart.sh && scripts/test.sh' && count_tests; }
 
 part_fuzz() {
-	build fuzz fuzz_tests -DCMAKE_C_COMPILER=clang -DSLOWRANK_FUZZ=ON -DSLOWRANK_FUZZ_SECONDS=$((60 * fuzz_minutes))
+	build fuzz fuzz_tests -DSLOWRANK_FUZZ_SECONDS=$((60 * fuzz_minutes))
 	ctest --test-dir build-long/fuzz -L fuzz -j"$(nproc)" --verbose || {
 		grep "Test unit written" "$log"
 		return 1
@@ -98,10 +98,10 @@ part_coverage() { scripts/coverage.sh --corpus build-long/fuzz/tests/fuzz; }
 part_seeds() {
 	local folder=${log%.log}
 	mkdir -p "$folder"
-	build main "slowrank workload_mpi fault_injector bench_accuracy"
-	build-long/main/bench_accuracy --first-seed "$first_seed" --seeds 10000 --minutes $(((seeds_minutes + 1) / 2)) \
+	build strict "slowrank workload_mpi fault_injector bench_accuracy"
+	build-long/strict/bench_accuracy --first-seed "$first_seed" --seeds 10000 --minutes $(((seeds_minutes + 1) / 2)) \
 		--jobs "$(nproc)" --verbose | tee "$folder/simulated"
-	bench/detection.py --build build-long/main --first-seed "$first_seed" --seeds 10000 \
+	bench/detection.py --build build-long/strict --first-seed "$first_seed" --seeds 10000 \
 		--results "$folder/real.jsonl" --budget-minutes $(((seeds_minutes + 1) / 2)) | tee "$folder/real"
 	python3 - "$folder" <<'PYTHON'
 import json, sys
@@ -125,52 +125,52 @@ PYTHON
 }
 
 part_month() {
-	build main "slowrank bench_month"
-	bench/month.py --build build-long/main
+	build strict "slowrank bench_month"
+	bench/month.py --build build-long/strict
 }
 
 part_export() {
-	build main "slowrank record_cells bench_simulator bench_month"
-	tests/export/test_export.py --build build-long/main --all
+	build strict "slowrank record_cells bench_simulator bench_month"
+	tests/export/test_export.py --build build-long/strict --all
 }
 
 part_page() {
-	build main "slowrank bench_simulator bench_page"
-	python3 tests/page/test_page.py --build build-long/main live &&
-		python3 tests/page/test_page.py --build build-long/main large
+	build strict "slowrank bench_simulator bench_page"
+	python3 tests/page/test_page.py --build build-long/strict live &&
+		python3 tests/page/test_page.py --build build-long/strict large
 }
 
 part_nodes() {
 	local folder=${log%.log}
 	mkdir -p "$folder"
 	scripts/install_dependencies.sh fresh bundle torch
-	build main all
-	nice -n -15 bench/launchers.py --build build-long/main --work "$folder" --seeds "$seeds" --first-seed "$first_seed" \
+	build strict all
+	nice -n -15 bench/launchers.py --build build-long/strict --work "$folder" --seeds "$seeds" --first-seed "$first_seed" \
 		--results "$folder/results.jsonl"
 }
 
 part_versions() {
 	local commit=$other source=$PWD/build-long/other
 	[[ -n $commit ]] || commit=$(git describe --tags --abbrev=0 2>/dev/null) || commit=$(git rev-parse HEAD~100)
-	build main all
+	build strict all
 	rm -rf "$source"
 	git clone --quiet . "$source"
 	git -C "$source" checkout --quiet "$commit"
 	cmake -S "$source" -B "$source/build" -G Ninja
 	ninja -C "$source/build" --quiet slowrank
-	OTHER_SLOWRANK=$source/build/slowrank ctest --test-dir build-long/main -R cluster.nodes.versions --output-on-failure
+	OTHER_SLOWRANK=$source/build/slowrank ctest --test-dir build-long/strict -R cluster.nodes.versions --output-on-failure
 	echo "with $(git -C "$source" log -1 --format='%h, %cs')"
 }
 
 part_old_libc() {
-	build main slowrank
-	tests/fresh/old_libc.sh build-long/main
+	build strict slowrank
+	tests/fresh/old_libc.sh build-long/strict
 }
 
 part_deb() {
 	scripts/install_dependencies.sh fresh deb
-	build main "slowrank workload_mpi slowrank_inject slowrank_verbs slowrank_marker slowrank_documents slowrank_debian_changelog"
-	tests/fresh/deb.sh build-long/main
+	build strict "slowrank workload_mpi slowrank_inject slowrank_verbs slowrank_marker slowrank_documents slowrank_debian_changelog"
+	tests/fresh/deb.sh build-long/strict
 }
 
 part_new_user() { tests/fresh/new_user.sh; }
@@ -186,11 +186,11 @@ part_arm64() {
 	count_tests
 }
 
-build() { # directory "target..." option...
-	local directory=build-long/$1 targets=$2
+build() { # preset "target..." option...
+	local directory=build-long/$1 preset=$1 targets=$2
 	shift 2
 	scripts/install_dependencies.sh build demo test
-	cmake -S . -B "$directory" -G Ninja -DSLOWRANK_WERROR=ON "$@"
+	cmake --preset "$preset" -B "$directory" "$@"
 	# shellcheck disable=SC2086
 	ninja -C "$directory" --quiet $targets
 }

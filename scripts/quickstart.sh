@@ -14,7 +14,7 @@ say "installing what is needed"
 scripts/install_dependencies.sh build demo
 
 say "building"
-cmake -S . -B build -G Ninja >/dev/null
+cmake --preset default >/dev/null
 ninja -C build --quiet slowrank slowrank_inject slowrank_verbs workload_mpi
 
 as_root=()

@@ -15,10 +15,9 @@ fi
 jobs=$(nproc)
 at_once=$((2 * jobs)) # tests: many wait more than they compute
 
-build() { # directory "target..." option...
-	local directory=$1 targets=$2
-	shift 2
-	cmake -S . -B "$directory" -G Ninja -DSLOWRANK_WERROR=ON "$@" >"$directory.configure.log" 2>&1 || {
+build() { # preset directory "target..."
+	local preset=$1 directory=$2 targets=$3
+	cmake --preset "$preset" >"$directory.configure.log" 2>&1 || {
 		cat "$directory.configure.log" >&2
 		return 1
 	}
@@ -35,7 +34,7 @@ run_tests() { # directory ctest-option...
 }
 
 echo "== build"
-build build all
+build strict build all
 # The VM emulates a processor, and hardly cares for time: it has what the builds and the unit tests leave.
 vm_log=$(mktemp)
 build_log=$(mktemp)
@@ -45,15 +44,8 @@ threads_log=$(mktemp)
 address_log=$(mktemp)
 trap 'rm -f "$vm_log" "$build_log" "$threads_log" "$address_log"' EXIT
 echo "== sanitizer and fuzz builds, beside the tests whose jobs sleep for the most part"
-# With -O2, sanitized code takes twice as long to compile. Warnings that hang on the optimiser are
-# errors in the main build only.
-flags="-O1 -g1 -DNDEBUG"
-quick=(-DCMAKE_C_FLAGS_RELWITHDEBINFO="$flags -Wno-error=format-truncation -Wno-error=maybe-uninitialized")
 other_builds() {
-	build build-address unit_tests -DSLOWRANK_SANITIZE=address,undefined "${quick[@]}" &&
-		build build-thread threaded_tests -DSLOWRANK_SANITIZE=thread "${quick[@]}" &&
-		build build-fuzz fuzz_tests -DSLOWRANK_FUZZ=ON -DCMAKE_C_COMPILER=clang \
-			-DCMAKE_C_FLAGS_RELWITHDEBINFO="$flags"
+	build address build-address unit_tests && build thread build-thread threaded_tests && build fuzz build-fuzz fuzz_tests
 }
 # They have what the tests leave, and share that with the VM.
 (renice -n 10 -p "$BASHPID" >/dev/null; other_builds) >"$build_log" 2>&1 &

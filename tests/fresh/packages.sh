@@ -20,23 +20,22 @@ declare -A parts=(
 )
 
 # cmake forgets what it had found; what no target makes any more is removed.
-build() { # directory target option...
-	local directory=$1 target=$2
-	shift 2
-	cmake --fresh -S . -B "$directory" -G Ninja -DSLOWRANK_WERROR=ON "$@" &&
+build() { # preset directory target
+	local preset=$1 directory=$2 target=$3
+	cmake --fresh --preset "$preset" &&
 		ninja -C "$directory" -t cleandead && ninja -C "$directory" --quiet "$target"
 }
 
 check() { # name
-	build build all || return 1
+	build strict build all || return 1
 	if [[ $1 != cmocka ]]; then
 		ctest --test-dir build -L unit -j"$(nproc)" --output-on-failure || return 1
 	fi
 	if [[ $1 == libclang-rt ]]; then
-		! build build-fuzz fuzz_tests -DSLOWRANK_FUZZ=ON -DCMAKE_C_COMPILER=clang 2>&1 | tee refused || return 1
+		! build fuzz build-fuzz fuzz_tests 2>&1 | tee refused || return 1
 		grep -q "needs libFuzzer: libclang-rt" refused
 	else
-		build build-fuzz fuzz_tests -DSLOWRANK_FUZZ=ON -DCMAKE_C_COMPILER=clang
+		build fuzz build-fuzz fuzz_tests
 	fi
 }
 

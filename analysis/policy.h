@@ -64,6 +64,8 @@
 #define PERIOD_SLIGHT_RATIO 1.25 /* hardly longer ones, of which there must be more; */
 #define PERIOD_SLIGHT_MIN 8	 /* so many */
 #define PERIOD_SPACING_FLOOR_NS 2000.0
+/* Of the mean spacing: so long is a rank's own pause, where calls take longer than the work between them. */
+#define PERIOD_OWN_SHARE 0.1
 #define PERIOD_SHORT_ROUND 4	 /* calls */
 #define PERIOD_PLACES_MAX 8192	 /* calls looked at of one place in short rounds; */
 #define PERIOD_PLACES_FEW 64	 /* in others */

@@ -316,8 +316,12 @@ static size_t distance_of(
 	return distance;
 }
 
-/* Spacings before one place of the rounds, and where the short ones of them may end. */
+/*
+ * Spacings before one place of the rounds, and where the short ones of them may end. Where calls take longer than the work
+ * between them, their own times hide it: then this rank's own pauses are looked at.
+ */
 struct spacings {
+	bool own;
 	float values[PERIOD_PLACES_MAX], sorted[PERIOD_PLACES_MAX];
 	size_t count;
 	bool many;    /* of rounds so short that the same place comes often */
@@ -373,16 +377,22 @@ static double pause_elsewhere(
 	return sums[(repeats->count - 1) / 2] / (double)(period - 1);
 }
 
+static float spacing_before(const struct spacings *spacings, const struct period_call *call)
+{
+	return spacings->own ? call->pause_ns : call->spacing_ns;
+}
+
 /* How many of the rounds follow each other here without a pause; none where the long spacings are no pauses either. */
 static void look_between(const struct period_detector *detector, const struct repeats *repeats,
-	uint64_t place, double least, double short_ns, struct rounds *rounds)
+	uint64_t place, const struct spacings *spacings, double short_ns, struct rounds *rounds)
 {
 	uint64_t period = detector->cycle.period, long_count = 0, long_brief = 0;
 
 	for (uint64_t i = 0; i < repeats->count && period > 1; i++) {
 		const struct period_call *call =
 			call_at(detector, repeats->first + i * period + place);
-		bool brief = call->pause_ns <= short_ns, is_long = call->spacing_ns >= least;
+		bool brief = call->pause_ns <= short_ns,
+		     is_long = spacing_before(spacings, call) >= spacings->least;
 
 		long_count += is_long;
 		long_brief += is_long && brief;
@@ -409,15 +419,20 @@ static double pause_of(const struct period_detector *detector, const struct repe
 	if (factor * period > detector->full.period_max)
 		return 0;
 	if (!spacings->slight)
-		look_between(detector, repeats, place, spacings->least,
+		look_between(detector, repeats, place, spacings,
 			PERIOD_SEAMLESS_SHARE * pause_elsewhere(detector, repeats, place), &rounds);
 	for (uint64_t i = 0; i < count; i++) {
 		if (spacings->values[i] >= spacings->least)
 			long_sum += spacings->values[i];
 	}
-	rounds.spacing_ns -= long_sum;
 	/* The usual one of the long ones (lower median): a stall among them is no pause. */
 	rest.longest_ns = spacings->sorted[first_long + (spacings->count - first_long - 1) / 2];
+	if (spacings->own) {
+		if (rest.longest_ns * (double)rounds.calls < PERIOD_OWN_SHARE * rounds.spacing_ns)
+			return 0;
+		rounds.spacing_ns = rounds.pause_ns;
+	}
+	rounds.spacing_ns -= long_sum;
 	return (double)factor <= bound(&rounds, period, &rest) ? rest.longest_ns : 0;
 }
 
@@ -426,18 +441,19 @@ static double pause_of(const struct period_detector *detector, const struct repe
  * goes before the first of the slight ones, which lie between passes of a step as well.
  */
 static double pause_at(const struct period_detector *detector, const struct repeats *repeats,
-	uint64_t place, uint64_t *factor, uint64_t *origin)
+	uint64_t place, bool own, uint64_t *factor, uint64_t *origin)
 {
 	uint64_t period = detector->cycle.period;
-	struct spacings spacings = {.count = repeats->count,
+	struct spacings spacings = {.own = own,
+		.count = repeats->count,
 		.many = period <= PERIOD_SHORT_ROUND,
 		.split = repeats->count / 2};
 	double longest = 0;
 	uint64_t distance;
 
 	for (uint64_t i = 0; i < repeats->count; i++)
-		spacings.values[i] =
-			call_at(detector, repeats->first + i * period + place)->spacing_ns;
+		spacings.values[i] = spacing_before(
+			&spacings, call_at(detector, repeats->first + i * period + place));
 	memcpy(spacings.sorted, spacings.values, repeats->count * sizeof(*spacings.sorted));
 	qsort(spacings.sorted, repeats->count, sizeof(*spacings.sorted), by_value);
 	while ((distance = next_distance(&spacings)) > 1) {
@@ -456,21 +472,15 @@ static double pause_at(const struct period_detector *detector, const struct repe
 	return longest;
 }
 
-bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
-	uint64_t *origin)
+/* The longest of them, of all places. */
+static double longest_pause(const struct period_detector *detector, const struct repeats *repeats,
+	bool own, uint64_t *factor, uint64_t *origin)
 {
-	uint64_t period = detector->cycle.period, count = detector->structure.count;
-	uint64_t most = period <= PERIOD_SHORT_ROUND ? PERIOD_PLACES_MAX : PERIOD_PLACES_FEW;
-	struct repeats repeats = {.count = round_count < most ? round_count : most};
 	double longest = 0;
 
-	repeats.first = count - repeats.count * period;
-	add_calls(detector, repeats.first, count, &repeats.rounds);
-	for (uint64_t i = 0; i < repeats.count * period; i++)
-		repeats.pauses[i / period] += call_at(detector, repeats.first + i)->pause_ns;
-	for (uint64_t place = 0; place < period; place++) {
+	for (uint64_t place = 0; place < detector->cycle.period; place++) {
 		uint64_t its_factor = 0, its_origin = 0;
-		double its = pause_at(detector, &repeats, place, &its_factor, &its_origin);
+		double its = pause_at(detector, repeats, place, own, &its_factor, &its_origin);
 
 		if (its <= longest)
 			continue;
@@ -478,5 +488,20 @@ bool period_pauses(const struct period_detector *detector, uint64_t round_count,
 		*factor = its_factor;
 		*origin = its_origin;
 	}
-	return longest > 0;
+	return longest;
+}
+
+bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
+	uint64_t *origin)
+{
+	uint64_t period = detector->cycle.period, count = detector->structure.count;
+	uint64_t most = period <= PERIOD_SHORT_ROUND ? PERIOD_PLACES_MAX : PERIOD_PLACES_FEW;
+	struct repeats repeats = {.count = round_count < most ? round_count : most};
+
+	repeats.first = count - repeats.count * period;
+	add_calls(detector, repeats.first, count, &repeats.rounds);
+	for (uint64_t i = 0; i < repeats.count * period; i++)
+		repeats.pauses[i / period] += call_at(detector, repeats.first + i)->pause_ns;
+	return longest_pause(detector, &repeats, false, factor, origin) > 0 ||
+	       longest_pause(detector, &repeats, true, factor, origin) > 0;
 }

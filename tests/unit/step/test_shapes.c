@@ -336,12 +336,39 @@ static void test_two_passes(void **state)
 	}
 }
 
+/* Equal calls that take ten times as long as the work between them, give or take more than the pause before each step (sockets). */
+static void test_slow_transfers(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS_OF(20); seed++) {
+		struct step_builder_options options = {.rank = 0};
+		struct program_run run = {.random = seed, .now = 1000000000};
+		uint32_t layers = 6 + 5 * (uint32_t)(seed % 4), steps = 300,
+			 read_every = seed % 3 ? 10 : UINT32_MAX;
+
+		assert_int_equal(step_builder_create(&options, &run.builder), 0);
+		for (uint32_t i = 0; i < steps * 2 * layers; i++) {
+			uint32_t place = i % (2 * layers), step = i / (2 * layers);
+			double work_ms = place > layers ? 0.9 : 0.45;
+
+			if (!place)
+				work_ms = step % read_every ? 2.4 : 8;
+			call(&run, work_ms, OPERATION_ALL_REDUCE, 1, 2150000000);
+		}
+		step_builder_finish(run.builder);
+		take(&run);
+		step_builder_destroy(run.builder);
+		assert_in_range(run.regular, steps * 98 / 100, steps * 102 / 100);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two_passes),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_slight_pauses),
+		cmocka_unit_test(test_slow_transfers),
 	};
 
 	return cmocka_run_group_tests_name("step.shapes", tests, NULL, NULL);

@@ -181,39 +181,67 @@ int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 }
 
 /*
- * The share that a process was kept from running since a time, by the samples around it, and its error. A process is
- * sampled once a second: of what began lately, the samples hold only a part.
+ * For how long a process was kept from running since a time, by the samples around it, its error, and until when these
+ * know it. A process is sampled once a second: of what began lately, the samples hold only a part.
  */
-static bool kept_since(
-	const struct judge *judge, uint32_t rank, int64_t from_ns, double *kept, double *error)
+static bool kept_since(const struct judge *judge, uint32_t rank, int64_t from_ns, double *kept_ns,
+	double *error_ns, int64_t *known_ns)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	int64_t before_ns = sampled_before(state, from_ns);
-	int64_t last_ns = sampled_before(state, judge_now_ns(judge));
-	double rate, part_ns = fmax((double)(last_ns - from_ns), 1);
+	double rate, span_ns;
 
+	*known_ns = sampled_before(state, judge_now_ns(judge));
 	if (!state->in_block || state->usual.running <= 0 ||
-		!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, before_ns, last_ns, &rate))
+		!evidence_rate(
+			state->evidence, METRIC_PROCESS_CPU_NS, before_ns, *known_ns, &rate))
 		return false;
-	double whole = (double)(last_ns - before_ns) / part_ns / state->usual.running;
-
-	*kept = fmax(state->usual.running - rate, 0) * whole;
-	*error = CHANCE_DEVIATIONS * state->usual.running_spread * whole;
+	span_ns = (double)(*known_ns - before_ns) / state->usual.running;
+	*kept_ns = fmax(state->usual.running - rate, 0) * span_ns;
+	*error_ns = CHANCE_DEVIATIONS * state->usual.running_spread * span_ns;
 	return true;
+}
+
+/* What transfers lost after a time. */
+static double lost_after(const struct judge *judge, int64_t time_ns)
+{
+	const struct step_times *times = &judge->times;
+	double lost_ns = 0;
+
+	for (uint64_t i = 1; i <= steps_kept_since(times, 0); i++) {
+		uint64_t step = times->next - i;
+		double length_ns = step_length_ns(times, step);
+		double after_ns = (double)(step_start_ns(times, step) - time_ns) + length_ns;
+
+		if (after_ns <= 0 || length_ns <= 0)
+			break;
+		lost_ns += fmax(signal_step_ns(&judge->comm->signal, times, step), 0) *
+			   fmin(after_ns / length_ns, 1);
+	}
+	return lost_ns;
 }
 
 bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double share)
 {
-	double least = 1, most = 0, kept, error;
+	int64_t now_ns = judge_now_ns(judge), known_ns = now_ns, its_known_ns;
+	double least = INFINITY, most = 0, kept, error;
+	uint32_t rank_count = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		if (!kept_since(judge, r, from_ns, &kept, &error))
+		if (!kept_since(judge, r, from_ns, &kept, &error, &its_known_ns))
 			continue;
+		rank_count++;
 		least = fmin(least, kept);
 		most = fmax(most, kept + error);
+		known_ns = its_known_ns < known_ns ? its_known_ns : known_ns;
 	}
-	/* What all run less, nobody is kept from. */
-	return most - least < share;
+	if (!rank_count)
+		return true;
+	/* What all run less, nobody is kept from; one alone does not say what all do. */
+	most -= rank_count > 1 ? least : 0;
+	/* What was lost since the samples, any of them may have held. */
+	return known_ns > from_ns &&
+	       most < share * (double)(now_ns - from_ns) - lost_after(judge, known_ns);
 }
 
 bool judge_taken_by_others(const struct judge *judge, uint32_t rank, int64_t from_ns)

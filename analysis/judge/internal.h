@@ -129,8 +129,8 @@ void judge_push_runs(struct judge *judge, size_t rank_count);
 int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
 /*
- * No process was kept from running for such a share of the time since one: it is known well enough that none holds up
- * transfers that take so much longer.
+ * No process was kept from running for as long as transfers took longer since a time, share of it, as far as samples
+ * reach: it is known well enough that none holds them up.
  */
 bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double share);
 /*

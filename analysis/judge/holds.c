@@ -192,7 +192,7 @@ static bool kept_since(const struct judge *judge, uint32_t rank, int64_t from_ns
 	double rate, span_ns;
 
 	*known_ns = sampled_before(state, judge_now_ns(judge));
-	if (!state->in_block || state->usual.running <= 0 ||
+	if (state->usual.running <= 0 ||
 		!evidence_rate(
 			state->evidence, METRIC_PROCESS_CPU_NS, before_ns, *known_ns, &rate))
 		return false;

@@ -236,7 +236,7 @@ bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double sha
 		known_ns = its_known_ns < known_ns ? its_known_ns : known_ns;
 	}
 	if (!rank_count)
-		return true;
+		return !judge->traits.on_devices;
 	/* What all run less, nobody is kept from; one alone does not say what all do. */
 	most -= rank_count > 1 ? least : 0;
 	/* What was lost since the samples, any of them may have held. */

@@ -6,6 +6,7 @@
  *     recut RECORD OUT merge M     every M steps of a rank become one
  *     recut RECORD OUT split       every step becomes two, cut in the middle of its calls
  *     recut RECORD OUT shift K     every step ends K calls later
+ *     recut RECORD OUT build       its calls go through the probe's step builder again
  *
  * A step is cut only where nothing overlaps; one that cannot be cut stays whole. merge 1 changes
  * nothing. What a step has of other threads and of launches goes to the piece that it ends in.
@@ -17,10 +18,11 @@
 
 #include "coordinator/record/reader.h"
 #include "coordinator/record/writer.h"
+#include "probe/step/builder.h"
 #include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
 
-enum way { MERGE, SPLIT, SHIFT };
+enum way { MERGE, SPLIT, SHIFT, BUILD };
 
 /* What is not written yet of a rank; its parts are its own. */
 struct open_step {
@@ -28,6 +30,8 @@ struct open_step {
 	size_t capacity;
 	uint64_t probe_id;
 	bool any;
+	struct step_builder *builder; /* of BUILD; else NULL */
+	struct activity others;	      /* running totals */
 };
 
 struct recut {
@@ -167,7 +171,39 @@ static void close_step(struct recut *recut, uint32_t rank, uint64_t index)
 		grown(recut->out, &recut->out_capacity, recut->out_count + 1, sizeof(*recut->out));
 	open->step.index = index;
 	recut->out[recut->out_count++] = open->step;
-	*open = (struct open_step){.probe_id = open->probe_id};
+	*open = (struct open_step){
+		.probe_id = open->probe_id, .builder = open->builder, .others = open->others};
+}
+
+static void take_built(struct recut *recut, uint32_t rank)
+{
+	struct open_step *open = &recut->open[rank];
+	struct step_entry entry;
+
+	while (step_builder_take(open->builder, &entry)) {
+		take(open, &entry);
+		close_step(recut, rank, entry.index);
+	}
+}
+
+static void build_step(struct recut *recut, const struct step_entry *step)
+{
+	struct step_builder_options options = {.rank = step->rank};
+	struct open_step *open = &recut->open[step->rank];
+
+	if (!open->builder && step_builder_create(&options, &open->builder) < 0) {
+		fprintf(stderr, "recut: no memory\n");
+		exit(2);
+	}
+	if (step->flags & STEP_INCOMPLETE)
+		step_builder_lost(open->builder, 1);
+	for (size_t p = 0; p < step->part_count; p++) {
+		step_builder_push(open->builder, &step->parts[p], &open->others);
+		take_built(recut, step->rank);
+	}
+	activity_add(&open->others, &step->other_threads);
+	step_builder_tick(open->builder, step->end);
+	take_built(recut, step->rank);
 }
 
 static void recut_step(struct recut *recut, const struct step_entry *step)
@@ -176,6 +212,10 @@ static void recut_step(struct recut *recut, const struct step_entry *step)
 	size_t wanted = recut->way == SPLIT ? step->part_count / 2 : recut->count;
 	size_t at = recut->way != MERGE && wanted < step->part_count ? cut_place(step, wanted) : 0;
 
+	if (recut->way == BUILD) {
+		build_step(recut, step);
+		return;
+	}
 	if (recut->way == MERGE) {
 		uint64_t index = step->index / recut->count;
 
@@ -210,9 +250,14 @@ static void close_last(struct recut *recut, const struct message_batch *batch)
 		struct open_step *open = &recut->open[rank];
 		bool last = batch->final && open->probe_id == batch->probe_id;
 
-		for (size_t i = 0; i < batch->rank_count && open->any; i++)
+		for (size_t i = 0; i < batch->rank_count && (open->any || open->builder); i++)
 			last |= batch->ranks[i].rank == rank && batch->ranks[i].exited;
-		if (open->any && last)
+		if (open->builder && last) {
+			step_builder_finish(open->builder);
+			take_built(recut, rank);
+			step_builder_destroy(open->builder);
+			open->builder = NULL;
+		} else if (open->any && last)
 			close_step(recut, rank,
 				recut->way == MERGE ? open->step.index / recut->count
 						    : open->step.index + 1);
@@ -287,14 +332,14 @@ out:
 
 int main(int argc, char **argv)
 {
-	static const char *const ways[] = {"merge", "split", "shift"};
+	static const char *const ways[] = {"merge", "split", "shift", "build"};
 	struct recut recut = {.count = argc > 4 ? strtoul(argv[4], NULL, 10) : 1};
 	int way = 0;
 
-	while (argc > 3 && way < 3 && strcmp(argv[3], ways[way]) != 0)
+	while (argc > 3 && way < 4 && strcmp(argv[3], ways[way]) != 0)
 		way++;
-	if (argc < 4 || way == 3 || recut.count == 0) {
-		fprintf(stderr, "usage: %s RECORD OUT merge M | split | shift K\n", argv[0]);
+	if (argc < 4 || way == 4 || recut.count == 0) {
+		fprintf(stderr, "usage: %s RECORD OUT merge M | split | shift K | build\n", argv[0]);
 		return 2;
 	}
 	recut.way = (enum way)way;
@@ -303,8 +348,10 @@ int main(int argc, char **argv)
 		return 2;
 	int error = recut_record(&recut, argv[1], argv[2]);
 
-	for (uint32_t rank = 0; rank < STEP_RANK_COUNT_MAX; rank++)
+	for (uint32_t rank = 0; rank < STEP_RANK_COUNT_MAX; rank++) {
 		free(recut.open[rank].step.parts);
+		step_builder_destroy(recut.open[rank].builder);
+	}
 	free(recut.open);
 	free(recut.out);
 	return error < 0 ? 1 : 0;

@@ -404,6 +404,32 @@ static void look_between(const struct period_detector *detector, const struct re
 }
 
 /*
+ * A rank's own pause is one of the program's steps where calls take more of the time than the work between them, and all are
+ * later by it: the calls behind long ones depart that much later, too (half of it, as far as noise goes).
+ */
+static bool delays_all(const struct period_detector *detector, const struct repeats *repeats,
+	uint64_t place, const struct spacings *spacings, double usual_ns)
+{
+	double pauses[2] = {0}, departures[2] = {0}, counts[2] = {0};
+
+	for (uint64_t i = 0; i < repeats->count; i++) {
+		const struct period_call *call =
+			call_at(detector, repeats->first + i * detector->cycle.period + place);
+		bool is_long = call->pause_ns >= spacings->least;
+
+		pauses[is_long] += call->pause_ns;
+		departures[is_long] += call->spacing_ns;
+		counts[is_long]++;
+	}
+	if (counts[0] <= 0 || 2 * repeats->rounds.pause_ns > repeats->rounds.spacing_ns ||
+		usual_ns * (double)repeats->rounds.calls <
+			PERIOD_OWN_SHARE * repeats->rounds.spacing_ns)
+		return false;
+	return 2 * (departures[1] / counts[1] - departures[0] / counts[0]) >=
+	       pauses[1] / counts[1] - pauses[0] / counts[0];
+}
+
+/*
  * Does what comes every so many rounds (factor) before this place of theirs make one step of them? Returns its
  * length. A slight pause does so by its length alone.
  */
@@ -428,7 +454,7 @@ static double pause_of(const struct period_detector *detector, const struct repe
 	/* The usual one of the long ones (lower median): a stall among them is no pause. */
 	rest.longest_ns = spacings->sorted[first_long + (spacings->count - first_long - 1) / 2];
 	if (spacings->own) {
-		if (rest.longest_ns * (double)rounds.calls < PERIOD_OWN_SHARE * rounds.spacing_ns)
+		if (!delays_all(detector, repeats, place, spacings, rest.longest_ns))
 			return 0;
 		rounds.spacing_ns = rounds.pause_ns;
 	}

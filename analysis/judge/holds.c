@@ -193,8 +193,7 @@ static bool kept_since(const struct judge *judge, uint32_t rank, int64_t from_ns
 
 	*known_ns = sampled_before(state, judge_now_ns(judge));
 	if (state->usual.running <= 0 ||
-		!evidence_rate(
-			state->evidence, METRIC_PROCESS_CPU_NS, before_ns, *known_ns, &rate))
+		!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, before_ns, *known_ns, &rate))
 		return false;
 	span_ns = (double)(*known_ns - before_ns) / state->usual.running;
 	*kept_ns = fmax(state->usual.running - rate, 0) * span_ns;
@@ -236,7 +235,7 @@ bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double sha
 		known_ns = its_known_ns < known_ns ? its_known_ns : known_ns;
 	}
 	if (!rank_count)
-		return !judge->traits.on_devices;
+		return true;
 	/* What all run less, nobody is kept from; one alone does not say what all do. */
 	most -= rank_count > 1 ? least : 0;
 	/* What was lost since the samples, any of them may have held. */

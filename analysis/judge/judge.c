@@ -441,7 +441,6 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		return pass_over(judge, grid, length_ns, length_ns);
 	}
 	judge->traits.timed |= !grid->traits.untimed;
-	judge->traits.on_devices |= grid->traits.device_time;
 	if (judge->traits.paused)
 		resume(judge);
 	error = prepare(judge, grid);

@@ -297,7 +297,6 @@ struct replays {
 /* What the job is, by its steps so far. */
 struct job_traits {
 	bool several_hosts;
-	bool on_devices; /* some step had devices' times */
 	bool timed;  /* some step was */
 	bool paused; /* the last ones were not, of a job whose others are */
 };

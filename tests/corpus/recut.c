@@ -339,7 +339,8 @@ int main(int argc, char **argv)
 	while (argc > 3 && way < 4 && strcmp(argv[3], ways[way]) != 0)
 		way++;
 	if (argc < 4 || way == 4 || recut.count == 0) {
-		fprintf(stderr, "usage: %s RECORD OUT merge M | split | shift K | build\n", argv[0]);
+		fprintf(stderr, "usage: %s RECORD OUT merge M | split | shift K | build\n",
+			argv[0]);
 		return 2;
 	}
 	recut.way = (enum way)way;

@@ -11,6 +11,7 @@
 # a link in /run, named by the loader's content, that slowrank-own-libc makes. So that one needs root once.
 # Bundles with the same loader share the link: root's starts lead it to their own, others take it as it is.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # what ldd says is read below
 
 limit_kib=$((64 * 1024))
 out=${1:?usage: scripts/bundle.sh OUT_DIR}
@@ -151,6 +152,7 @@ for name in $outside; do
 		exit 1
 	}
 done
+chmod -R u+w,go-w,a+rX "$out" # for all users, whatever the umask is
 size_kib=$(du -sk "$out" | cut -f1)
 if ((size_kib > limit_kib)); then
 	echo "bundle: $size_kib KiB are more than $limit_kib" >&2

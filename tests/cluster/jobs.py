@@ -6,15 +6,19 @@ makes several nodes of it.
 """
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
 import time
 
 
+OPEN_MPI = "mpirun.openmpi" if shutil.which("mpirun.openmpi") else "mpirun"  # Debian's, where mpirun is another MPI's
+
+
 def mpirun(rank_count, *options):
     """The mpirun of Open MPI, fit for more ranks than cores and for root in a container."""
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+    return [OPEN_MPI, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
             "mpi_yield_when_idle", "1", "--mca", "btl_vader_single_copy_mechanism", "none",
             "-n", str(rank_count), *options]
 

@@ -370,8 +370,8 @@ def bundles(paths):
     folders = [os.path.join(paths.directory, name) for name in ("one", "two")]
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([os.path.join(root, "scripts", "bundle.sh"), folders[0]], check=True,
-                   env=dict(os.environ, BUILD=os.path.dirname(paths.slowrank)))
+    subprocess.run(["sh", "-c", 'umask 077; exec "$0" "$1"', os.path.join(root, "scripts", "bundle.sh"), folders[0]],
+                   check=True, env=dict(os.environ, BUILD=os.path.dirname(paths.slowrank)))
     shutil.copytree(folders[0], folders[1])
     loops = [subprocess.Popen(
         ["sh", "-c", 'for i in $(seq 40); do "$0/slowrank-own-libc" --version || exit 9; done; '

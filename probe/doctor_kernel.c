@@ -139,7 +139,8 @@ void doctor_check_rights(struct doctor *doctor)
 				    "that lets bpf() and perf_event_open() through "
 				    "(docs/operations.md, Privileges)");
 	else
-		doctor_advise(line, "run as root, or give a copy for one group cap_bpf,cap_perfmon,"
-			    "cap_sys_ptrace,cap_dac_read_search+ep (setcap; docs/operations.md, "
-			    "Privileges)");
+		doctor_advise(line,
+			"run as root, or give a copy for one group cap_bpf,cap_perfmon,"
+			"cap_sys_ptrace,cap_dac_read_search+ep (setcap; docs/operations.md, "
+			"Privileges)");
 }

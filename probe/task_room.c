@@ -20,9 +20,9 @@ enum {
 	NNG_FIXED = 7, /* 4 that resolve names, timer, reaper, poller */
 	NNG_TASK_MAX = 16,
 	NNG_EXPIRE_MAX = 8,
-	PARTS = 4, /* of what may still be started one probe takes one at most, */
-	ALL_PARTS_OF_3 = 2, /* all that start at once two of three; the job has the rest */
-	PROBE_OWN = 4, /* itself, its relay, a sampler of stacks, a reader of symbols */
+	PARTS = 4,	     /* of what may still be started one probe takes one at most, */
+	ALL_PARTS_OF_3 = 2,  /* all that start at once two of three; the job has the rest */
+	PROBE_OWN = 4,	     /* itself, its relay, a sampler of stacks, a reader of symbols */
 	COORDINATOR_OWN = 8, /* its threads, the page's, a hook */
 	/* A limit beyond is nobody's: its user's processes are not counted. */
 	USER_LIMIT_COUNTED = 65536,
@@ -92,7 +92,8 @@ static int64_t tasks_of_user(void)
 			text_file_read_at(text, sizeof(text), "%s/status", path) < 0)
 			continue;
 		threads_at = strstr(text, "\nThreads:");
-		if (threads_at && text_parse_number(threads_at + sizeof("\nThreads:") - 1, &threads))
+		if (threads_at &&
+			text_parse_number(threads_at + sizeof("\nThreads:") - 1, &threads))
 			count += threads;
 	}
 	if (directory)
@@ -121,7 +122,8 @@ bool task_room_suffices(uint32_t probes, char why[TASK_ROOM_WHY_LENGTH])
 	if (room / PARTS >= probe + coordinator && room / 3 * ALL_PARTS_OF_3 >= all)
 		return true;
 	snprintf(why, TASK_ROOM_WHY_LENGTH,
-		"only %lld more processes and threads may be started here (%s): too few for the job "
+		"only %lld more processes and threads may be started here (%s): too few for the "
+		"job "
 		"and for slowrank's %lld",
 		(long long)(room > 0 ? room : 0),
 		groups < user ? "pids.max of the cgroup" : "ulimit -u", (long long)all);

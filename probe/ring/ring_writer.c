@@ -142,8 +142,7 @@ void ring_writer_destroy(struct ring_writer *writer)
 	if (writer->descriptor)
 		close(writer->descriptor);
 	if (writer->header)
-		munmap(writer->header,
-			bytes_of(writer->slot_count));
+		munmap(writer->header, bytes_of(writer->slot_count));
 	*writer = (struct ring_writer){0};
 }
 

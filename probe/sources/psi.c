@@ -96,7 +96,8 @@ static size_t psi_sample(
 	if (sampler->fd < 0)
 		return 0; /* why was said when it was opened */
 	error = text_file_read_fd(sampler->fd, pressure, sizeof(pressure));
-	if (!error && psi_parse_total(pressure, "some", &total_us) && total_us <= INT64_MAX / 1000) {
+	if (!error && psi_parse_total(pressure, "some", &total_us) &&
+		total_us <= INT64_MAX / 1000) {
 		sampler->total_ns += growing_counter_step(&sampler->counter, total_us * 1000);
 		sample_list_add(&list, METRIC_PSI_MEMORY_SOME_NS, sampler->total_ns);
 	} else {

@@ -4,6 +4,7 @@
 # Leaves quickstart-out/report.html (the job as a page for a browser), record.slr, report.json and report.txt there.
 set -euo pipefail
 export LC_ALL=C.UTF-8 # tools of the build are read
+umask 022 # what root writes here is read by the user, and the other way round
 cd "$(dirname "$0")/.."
 
 say() { printf '\n== %s\n' "$*"; }

@@ -4,6 +4,7 @@
 # usage: scripts/test.sh [ctest option...]       e.g. scripts/test.sh -R wire
 set -euo pipefail
 export LC_ALL=C.UTF-8 # tools of the build and the tests are read
+umask 022 # tests run as several users
 cd "$(dirname "$0")/.."
 
 scripts/install_dependencies.sh build demo test

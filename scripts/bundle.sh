@@ -145,7 +145,7 @@ if [[ $EUID -eq 0 ]]; then
 	check "$out/slowrank-own-libc"
 	if [[ -n $had_link ]]; then ln -sfn "$had_link" "$link"; else rm -f "$link"; fi
 fi
-outside=$(ldd "$out/slowrank" | awk -v own="$out/" '$3 ~ "^/" && index($3, own) != 1 { print $1 }')
+outside=$(ldd "$out/slowrank" | OWN="=> $out/" awk '$3 ~ "^/" && !index($0, ENVIRON["OWN"]) { print $1 }')
 for name in $outside; do
 	is_libc "$name" || {
 		echo "bundle: $name is still taken from this machine" >&2

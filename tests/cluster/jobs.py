@@ -4,12 +4,15 @@
 Python's standard library only. Everything here is for one machine; tests/cluster/cluster.sh
 makes several nodes of it.
 """
+import atexit
 import json
 import os
+import re
 import shutil
 import signal
 import statistics
 import subprocess
+import tempfile
 import time
 
 
@@ -26,6 +29,16 @@ def mpirun(rank_count, *options):
 def mpich(rank_count):
     """The mpirun of MPICH, under the name that it has beside Open MPI's."""
     return ["mpirun.mpich", "-n", str(rank_count)]
+
+
+def preloadable(library):
+    """A name of the library for LD_PRELOAD, where blanks and colons end names."""
+    if not re.search("[ :]", library):
+        return library
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    os.symlink(library, os.path.join(folder, "library.so"))
+    return os.path.join(folder, "library.so")
 
 
 class Truth:

@@ -31,11 +31,11 @@ def mpich(rank_count):
     return ["mpirun.mpich", "-n", str(rank_count)]
 
 
-def preloadable(library):
-    """A name of the library for LD_PRELOAD, where blanks and colons end names."""
+def preloadable(library, folder=None):
+    """A name of the library for LD_PRELOAD, where blanks and colons end names; folder: where a link to it may be."""
     if not re.search("[ :]", library):
         return library
-    folder = tempfile.mkdtemp()
+    folder = tempfile.mkdtemp(dir=folder)
     atexit.register(shutil.rmtree, folder)
     os.symlink(library, os.path.join(folder, "library.so"))
     return os.path.join(folder, "library.so")
@@ -339,7 +339,7 @@ class Cluster:
 
     def mpirun_options(self, agent=None):
         return ["--hostfile", self.hostfile, "--mca", "plm_rsh_agent",
-                agent or self.SCRIPT + " agent",
+                agent or f"/run/{self.name}-cluster/agent",
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self",
                 "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
 

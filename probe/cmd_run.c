@@ -257,7 +257,8 @@ int cmd_run(int argc, char **argv)
 	options.terminal = isatty(STDERR_FILENO);
 	job_place_find(&place, &options);
 	if (!task_room_suffices(place.probes_here, why_no_room)) {
-		fprintf(stderr, "slowrank: %s; the job is not watched\n", why_no_room);
+		if (place.first_here)
+			fprintf(stderr, "slowrank: %s; the job is not watched\n", why_no_room);
 		return become(options.command);
 	}
 	(void)device_environment_set(&options, why_no_device);

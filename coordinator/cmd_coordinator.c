@@ -754,7 +754,7 @@ static int start(struct coordinator *coordinator)
 	allow_many_probes();
 	if (options->parent) {
 		coordinator->parent_fd = (int)syscall(SYS_pidfd_open, options->parent, 0);
-		if (coordinator->parent_fd < 0)
+		if (coordinator->parent_fd < 0 && errno == ESRCH)
 			return tell("--parent names no process that runs");
 	}
 	error = create_pipeline(coordinator);
@@ -831,6 +831,13 @@ static void look_after(struct coordinator *coordinator)
 		tell_sync_error(coordinator, record_writer_sync(coordinator->keeper.record));
 }
 
+/* Of a parent that a kernel, or a container's filter of system calls, gives no pidfd of. */
+static bool unwatched_parent_is_gone(const struct coordinator *coordinator)
+{
+	return coordinator->options.parent && coordinator->parent_fd < 0 &&
+	       kill(coordinator->options.parent, 0) < 0 && errno == ESRCH;
+}
+
 /* Returns when it is time to end. The work happens in the listener's thread. */
 static void wait_for_end(struct coordinator *coordinator)
 {
@@ -854,7 +861,7 @@ static void wait_for_end(struct coordinator *coordinator)
 			return;
 		if (waited[1].revents)
 			(void)!read(coordinator->wake_fd, &ignored, sizeof(ignored));
-		if (waited[2].revents)
+		if (waited[2].revents || unwatched_parent_is_gone(coordinator))
 			parent_gone = true;
 		look_after(coordinator);
 	}

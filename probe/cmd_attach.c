@@ -10,6 +10,7 @@
 #include "probe/commands.h"
 #include "probe/detached.h"
 #include "probe/process_tree.h"
+#include "probe/task_room.h"
 
 static bool all_run(const struct probe_options *options)
 {
@@ -38,10 +39,14 @@ static const char by_host_times[] =
 static int watch(const struct probe_options *options, const struct session_job *job)
 {
 	struct job_place place;
-	char unfinished[DETACHED_TEXT_LENGTH];
+	char unfinished[DETACHED_TEXT_LENGTH], why_no_room[TASK_ROOM_WHY_LENGTH];
 	struct detached detached = {.options = options, .place = &place};
 
 	job_place_find(&place, options);
+	if (!task_room_suffices(place.probes_here, why_no_room)) {
+		fprintf(stderr, "slowrank: %s; the job is not watched\n", why_no_room);
+		return 2;
+	}
 	if (!options->quiet) {
 		detached_say_unfinished(options, &place, unfinished);
 		detached.unfinished = unfinished;

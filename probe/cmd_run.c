@@ -26,6 +26,7 @@
 #include "probe/device_environment.h"
 #include "probe/launcher_wrap.h"
 #include "probe/relay.h"
+#include "probe/task_room.h"
 #include "probe/verbs_environment.h"
 
 enum {
@@ -234,7 +235,7 @@ int cmd_run(int argc, char **argv)
 {
 	static struct probe_options options;
 	char why_no_verbs[WIRE_DETAIL_LENGTH_MAX + 1]; /* the source says it, too */
-	char unfinished[DETACHED_TEXT_LENGTH];
+	char unfinished[DETACHED_TEXT_LENGTH], why_no_room[TASK_ROOM_WHY_LENGTH];
 	struct job_place place;
 	struct start_gate gate;
 	struct detached detached = {.options = &options,
@@ -255,6 +256,11 @@ int cmd_run(int argc, char **argv)
 		return become(options.command);
 	options.terminal = isatty(STDERR_FILENO);
 	job_place_find(&place, &options);
+	if (!task_room_suffices(place.probes_here, why_no_room)) {
+		if (place.first_here)
+			fprintf(stderr, "slowrank: %s; the job is not watched\n", why_no_room);
+		return become(options.command);
+	}
 	(void)device_environment_set(&options, why_no_device);
 	(void)verbs_environment_set(&(struct verbs_environment){0}, &options, why_no_verbs);
 	error = start_gate_create(&gate);

@@ -7,6 +7,7 @@
 #ifndef SLOWRANK_PROBE_COORDINATOR_PROCESS_H
 #define SLOWRANK_PROBE_COORDINATOR_PROCESS_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "probe/options.h"
@@ -36,7 +37,9 @@ struct job_place {
 	char job_id[64];    /* the launcher's name of the job, else made from host, pid and time */
 	bool is_slurm_task; /* what is left of a step when its tasks have ended is killed */
 	bool may_outlive; /* started by a launcher, as one rank, that lets the probe finish after it */
-	bool several_hosts;	  /* the launcher says that other hosts take part */
+	bool several_hosts;   /* the launcher says that other hosts take part */
+	bool first_here;      /* of several probes that start on this host, the one that tells */
+	uint32_t probes_here; /* of the job that start on this host, as far as it is said */
 	char leader_address[128]; /* the host of rank 0, as all probes reach it, or "" */
 	char alone[24]; /* the name of a host that is watched alone, in its files' names; else "" */
 };

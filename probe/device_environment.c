@@ -2,11 +2,14 @@
 #include "probe/device_environment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "probe/attach/target_root.h"
@@ -128,6 +131,47 @@ static bool is_mapped(pid_t pid)
 	return found || !file || count == 1; /* it has ended */
 }
 
+/* What keeps the library from making its ring where the process has its own files. NULL: nothing that is seen. */
+static const char *problem_of_folder(pid_t pid, const char *folder)
+{
+	const uint64_t whole =
+		RING_HEADER_BYTES + (uint64_t)RING_SLOT_COUNT_DEFAULT * RING_RECORD_BYTES;
+	int fd = target_root_find(pid, folder, O_DIRECTORY);
+	struct statvfs status;
+	const char *problem = NULL;
+	uint64_t part;
+
+	if (fd == -ENOENT || fd == -ENOTDIR)
+		return "is not there";
+	if (fd < 0)
+		return NULL;
+	if (fstatvfs(fd, &status) == 0) {
+		part = (uint64_t)status.f_blocks * status.f_frsize / RING_PARTS;
+		if (status.f_flag & ST_RDONLY)
+			problem = "can only be read";
+		else if (status.f_blocks && (uint64_t)status.f_bavail * status.f_frsize <
+						    (part < whole ? part : whole))
+			problem = "is full";
+	}
+	close(fd);
+	return problem;
+}
+
+static bool explain_folder(pid_t pid, char why[WIRE_DETAIL_LENGTH_MAX + 1])
+{
+	const char *folder = getenv(RING_DIRECTORY_VARIABLE), *problem;
+
+	if (!folder || !folder[0])
+		folder = RING_DIRECTORY_DEFAULT;
+	problem = problem_of_folder(pid, folder);
+	if (problem)
+		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
+			"%.60s of process %d, which tells device times, %s: make room there, or "
+			"name another folder by " RING_DIRECTORY_VARIABLE,
+			folder, (int)pid, problem);
+	return problem != NULL;
+}
+
 bool device_environment_explain(pid_t pid, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 {
 	char path[PATH_MAX];
@@ -148,6 +192,6 @@ bool device_environment_explain(pid_t pid, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 			"C library or its processor is not the library's",
 			(int)pid, library_name);
 	else
-		return false;
+		return explain_folder(pid, why);
 	return true;
 }

@@ -14,6 +14,7 @@
 #include "probe/sources/steal.h"
 #include "probe/sources/tcp.h"
 #include "probe/sources/text_file.h"
+#include "probe/task_room.h"
 
 enum { CGROUP_TEXT_LENGTH = 4096 };
 
@@ -84,8 +85,8 @@ static void check_without_bpf(struct doctor *doctor)
 	struct doctor_line *line;
 
 	line = doctor_add(doctor, DOCTOR_MISSING, "mpi jobs",
-		"their calls are not seen by this user: they are not judged");
-	doctor_advise(line, "see rights above");
+		"their calls are not seen here: they are not judged");
+	doctor_advise(line, "see bpf above");
 	doctor_add(doctor, queues ? DOCTOR_FINE : DOCTOR_DEGRADED, "launchers",
 		"when the host of an NCCL rank slept%s; not in programs whose waits for the device "
 		"sleep (cudaDeviceScheduleBlockingSync)",
@@ -95,7 +96,20 @@ static void check_without_bpf(struct doctor *doctor)
 		"page faults are counted, not timed; waiting for storage %s",
 		storage ? "is told, in steps of 10 ms"
 			: "counts as sleep (kernel.task_delayacct is 0)");
-	doctor_advise(line, "see rights above");
+	doctor_advise(line, "see bpf above");
+}
+
+static void check_room(struct doctor *doctor)
+{
+	char why[TASK_ROOM_WHY_LENGTH];
+	struct doctor_line *line;
+
+	if (task_room_suffices(1, why)) {
+		doctor_add(doctor, DOCTOR_FINE, "processes", "there is room for slowrank's");
+		return;
+	}
+	line = doctor_add(doctor, DOCTOR_MISSING, "processes", "%s; jobs are not watched", why);
+	doctor_advise(line, "raise the limit (ulimit -u, the container's or the job's pids.max)");
 }
 
 void doctor_check_host(struct doctor *doctor)
@@ -104,6 +118,7 @@ void doctor_check_host(struct doctor *doctor)
 
 	snprintf(cgroup, sizeof(cgroup), "quotas, throttling, memory limits (%s)",
 		cgroup_versions(versions));
+	check_room(doctor);
 	check_sampler(doctor, "cgroup", cgroup_sampler_create, cgroup);
 	check_sampler(doctor, "psi", psi_sampler_create, "stalls for memory");
 	check_sampler(doctor, "procfs", procfs_sampler_create, "CPU time and faults of processes");

@@ -134,7 +134,13 @@ void doctor_check_rights(struct doctor *doctor)
 	}
 	line = doctor_add(doctor, fatal ? DOCTOR_MISSING : DOCTOR_DEGRADED, "rights",
 		"without %.100s: no %.200s", missing, lost);
-	doctor_advise(line, "run as root, or give a copy for one group cap_bpf,cap_perfmon,"
-			    "cap_sys_ptrace,cap_dac_read_search+ep (setcap; docs/operations.md, "
-			    "Privileges)");
+	if (geteuid() == 0)
+		doctor_advise(line, "give the container the capabilities, and a seccomp profile "
+				    "that lets bpf() and perf_event_open() through "
+				    "(docs/operations.md, Privileges)");
+	else
+		doctor_advise(line,
+			"run as root, or give a copy for one group cap_bpf,cap_perfmon,"
+			"cap_sys_ptrace,cap_dac_read_search+ep (setcap; docs/operations.md, "
+			"Privileges)");
 }

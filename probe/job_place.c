@@ -40,11 +40,15 @@ void job_place_find(struct job_place *place, const struct probe_options *options
 	struct launcher_environment launcher = {.rank = STEP_RANK_UNKNOWN};
 	char host[64] = "";
 
-	*place = (struct job_place){0};
+	*place = (struct job_place){.first_here = true, .probes_here = 1};
 	if (launcher_environment_read(getpid(), &launcher) == 0 && is_rank(&launcher)) {
 		place->is_slurm_task = strncmp(launcher.job_id, "slurm.", 6) == 0;
 		place->may_outlive = !place->is_slurm_task;
 		place->several_hosts = launcher.several_hosts;
+		place->first_here =
+			launcher.local_rank == 0 || launcher.local_rank == STEP_RANK_UNKNOWN;
+		if (launcher.local_size)
+			place->probes_here = launcher.local_size;
 		snprintf(place->leader_address, sizeof(place->leader_address), "%s",
 			launcher.leader_address);
 		snprintf(place->job_id, sizeof(place->job_id), "%s", launcher.job_id);

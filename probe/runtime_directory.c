@@ -34,10 +34,8 @@ static int make_private(const char *path)
 	return open_private(path);
 }
 
-/* /run/slowrank, or $XDG_RUNTIME_DIR/slowrank where that folder is private, too. */
-static int open_of_system(char path[RUNTIME_DIRECTORY_LENGTH])
+static int open_below(const char *parent, bool is_private, char path[RUNTIME_DIRECTORY_LENGTH])
 {
-	const char *parent = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
 	int length, fd;
 
 	if (!parent || parent[0] != '/')
@@ -45,13 +43,24 @@ static int open_of_system(char path[RUNTIME_DIRECTORY_LENGTH])
 	length = snprintf(path, RUNTIME_DIRECTORY_LENGTH, "%s/slowrank", parent);
 	if (length >= RUNTIME_DIRECTORY_LENGTH)
 		return -ENAMETOOLONG;
-	if (geteuid() != 0) {
+	if (!is_private) {
 		fd = open_private(parent);
 		if (fd < 0)
 			return fd;
 		close(fd);
 	}
 	return make_private(path);
+}
+
+/*
+ * /run/slowrank of root; $XDG_RUNTIME_DIR/slowrank where that folder is private, too: of root in a container whose
+ * own folders cannot be written to.
+ */
+static int open_of_system(char path[RUNTIME_DIRECTORY_LENGTH])
+{
+	int fd = geteuid() == 0 ? open_below("/run", true, path) : -ENOENT;
+
+	return fd < 0 ? open_below(getenv("XDG_RUNTIME_DIR"), false, path) : fd;
 }
 
 static void temporary_name(char path[RUNTIME_DIRECTORY_LENGTH], int number)

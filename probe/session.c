@@ -250,6 +250,8 @@ static int open_uplink(struct session *session)
 		uplink_options.key = session->key.path[0] ? session->key.key : NULL;
 		uplink_options.credential = session->credential;
 	}
+	/* nng has threads from here on; this program may be one that root executes only by a right given up here. */
+	rights_keep();
 	if (error == 0 && tls_files_url(session->url))
 		error = load_tls(session);
 	if (error < 0)
@@ -331,7 +333,6 @@ int session_create(const struct probe_options *options, const struct job_place *
 		job_watch_steps(session->job, on_step, session);
 	for (size_t i = 0; i < session_job->process_count && error == 0; i++)
 		samplers_open(session->samplers, session_job->processes[i].pid);
-	rights_keep(); /* nng has threads from here on */
 	if (error == 0)
 		error = open_uplink(session);
 	if (error < 0) {

@@ -11,6 +11,7 @@
 # a link in /run, named by the loader's content, that slowrank-own-libc makes. So that one needs root once.
 # Bundles with the same loader share the link: root's starts lead it to their own, others take it as it is.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # what ldd says is read below
 
 limit_kib=$((64 * 1024))
 out=${1:?usage: scripts/bundle.sh OUT_DIR}
@@ -144,13 +145,14 @@ if [[ $EUID -eq 0 ]]; then
 	check "$out/slowrank-own-libc"
 	if [[ -n $had_link ]]; then ln -sfn "$had_link" "$link"; else rm -f "$link"; fi
 fi
-outside=$(ldd "$out/slowrank" | awk -v own="$out/" '$3 ~ "^/" && index($3, own) != 1 { print $1 }')
+outside=$(ldd "$out/slowrank" | OWN="=> $out/" awk '$3 ~ "^/" && !index($0, ENVIRON["OWN"]) { print $1 }')
 for name in $outside; do
 	is_libc "$name" || {
 		echo "bundle: $name is still taken from this machine" >&2
 		exit 1
 	}
 done
+chmod -R u+w,go-w,a+rX "$out" # for all users, whatever the umask is
 size_kib=$(du -sk "$out" | cut -f1)
 if ((size_kib > limit_kib)); then
 	echo "bundle: $size_kib KiB are more than $limit_kib" >&2

@@ -5,6 +5,7 @@
 # knows that architecture as well), `image` (to build the container image), `torch` (a real torchrun, for scripts/long.sh).
 # As root or with sudo. Installs nothing that is there already.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # what apt says is read below
 
 build=(build-essential cmake ninja-build pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
 	libjs-dygraphs libnng-dev libmsgpack-dev libssl-dev libzstd-dev libsqlite3-dev libmicrohttpd-dev libcurl4-openssl-dev)
@@ -63,7 +64,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 apt() {
 	local deadline=$((SECONDS + 900)) told=
-	until "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=900 "$@" >"$log" 2>&1; do
+	until "${as_root[@]}" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=900 "$@" >"$log" 2>&1; do
 		if ! grep -qE 'Could not get lock|Unable to (lock|acquire)' "$log" || ((SECONDS > deadline)); then
 			cat "$log" >&2
 			return 1
@@ -74,5 +75,6 @@ apt() {
 	done
 }
 [[ ${missing[*]} != *:arm64* ]] || "${as_root[@]}" dpkg --add-architecture arm64
-apt update
+# A repository of others that is gone, or whose key is old, is in nobody's way: the packages are Debian's.
+apt update || echo "not all lists of packages are new; going on with what there is" >&2
 apt install -y --no-install-recommends "${missing[@]}"

@@ -3,9 +3,21 @@
 # rank 2 is throttled by a real cgroup: the alert comes live, the report says who and why.
 # Leaves quickstart-out/report.html (the job as a page for a browser), record.slr, report.json and report.txt there.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # tools of the build are read
+umask 022 # what root writes here is read by the user, and the other way round
 cd "$(dirname "$0")/.."
 
 say() { printf '\n== %s\n' "$*"; }
+
+as_root=()
+if [[ $EUID -ne 0 ]]; then
+	command -v sudo >/dev/null || {
+		echo "quickstart: throttling a rank and looking into ranks need root: run it as root, or install sudo" >&2
+		exit 2
+	}
+	as_root=(sudo -E)
+	"${as_root[@]}" true # says what it has against it before anything is built
+fi
 
 out=quickstart-out
 echo "the page to open in a browser when this is done: $PWD/$out/report.html"
@@ -17,10 +29,6 @@ say "building"
 cmake --preset default >/dev/null
 ninja -C build --quiet slowrank slowrank_inject slowrank_verbs workload_mpi
 
-as_root=()
-if [[ $EUID -ne 0 ]]; then
-	as_root=(sudo -E)
-fi
 "${as_root[@]}" rm -rf "$out"
 mkdir -p "$out"
 echo 'rank=2 kind=throttle first=150 last=450 size=60' >"$out/plan"
@@ -28,7 +36,7 @@ echo 'rank=2 kind=throttle first=150 last=450 size=60' >"$out/plan"
 say "a job of 4 ranks, 600 steps of 20 ms; rank 2 is throttled from step 150 to 450"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 "${as_root[@]}" build/slowrank run --record "$out/record.slr" --alerts "$out/alerts.jsonl" -- \
-	mpirun -n 4 --oversubscribe --mca mpi_yield_when_idle 1 --mca btl self,vader \
+	mpirun.openmpi -n 4 --oversubscribe --mca mpi_yield_when_idle 1 --mca btl self,vader \
 	build/workload_mpi --steps 600 --step-ms 20 --plan "$out/plan" --truth "$out/truth"
 
 say "the report, again from the record"

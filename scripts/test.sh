@@ -3,6 +3,8 @@
 # the main build, then the sanitizer builds (address+undefined, thread) and the fuzz targets.
 # usage: scripts/test.sh [ctest option...]       e.g. scripts/test.sh -R wire
 set -euo pipefail
+export LC_ALL=C.UTF-8 # tools of the build and the tests are read
+umask 022 # tests run as several users
 cd "$(dirname "$0")/.."
 
 scripts/install_dependencies.sh build demo test
@@ -11,6 +13,10 @@ scripts/install_dependencies.sh build demo test
 as_root=()
 if [[ $EUID -ne 0 ]] && command -v sudo >/dev/null; then
 	as_root=(sudo -E)
+	"${as_root[@]}" true || { # asks once, before several tests at once would
+		echo "test: without root, what needs it is skipped" >&2
+		as_root=()
+	}
 fi
 jobs=$(nproc)
 at_once=$((2 * jobs)) # tests: many wait more than they compute

@@ -25,6 +25,8 @@ enum {
 	RING_HEADER_BYTES = 4096,
 	RING_RECORD_BYTES = 128,
 	RING_PAYLOAD_BYTES = 112,
+	RING_PARTS =
+		128, /* of the file system, which the job needs, too: a container's has 64 MiB */
 	RING_SLOT_COUNT_MIN = 64,
 	RING_SLOT_COUNT_MAX = 1 << 20,
 	RING_SLOT_COUNT_DEFAULT = 8192, /* 1 MiB */

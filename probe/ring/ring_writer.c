@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "probe/ring/host_clock.h"
@@ -69,9 +70,28 @@ static void fill_header(struct ring_header *header, uint32_t slot_count, uint64_
 	}
 }
 
+static size_t bytes_of(uint32_t slot_count)
+{
+	return RING_HEADER_BYTES + (size_t)slot_count * RING_RECORD_BYTES;
+}
+
+/* The file system of the ring may be small, and ranks are many. */
+static uint32_t fitting_slots(int fd, uint32_t slot_count)
+{
+	struct statvfs status;
+	uint64_t part;
+
+	if (fstatvfs(fd, &status) < 0 || !status.f_blocks) /* no limit */
+		return slot_count;
+	part = (uint64_t)status.f_blocks * status.f_frsize / RING_PARTS;
+	while (slot_count > RING_SLOT_COUNT_MIN && bytes_of(slot_count) > part)
+		slot_count /= 2;
+	return slot_count;
+}
+
 int ring_writer_create(const char *directory, uint32_t slot_count, struct ring_writer *writer)
 {
-	size_t bytes = RING_HEADER_BYTES + (size_t)slot_count * RING_RECORD_BYTES;
+	size_t bytes;
 	char path[PATH_BYTES_MAX];
 	struct ring_header *header;
 	struct ring_record *slots;
@@ -91,6 +111,8 @@ int ring_writer_create(const char *directory, uint32_t slot_count, struct ring_w
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
+	slot_count = fitting_slots(fd, slot_count);
+	bytes = bytes_of(slot_count);
 	/* Reserved now: a write to a full file system would be a SIGBUS in the job. */
 	result = -posix_fallocate(fd, 0, (off_t)bytes);
 	if (result)
@@ -120,8 +142,7 @@ void ring_writer_destroy(struct ring_writer *writer)
 	if (writer->descriptor)
 		close(writer->descriptor);
 	if (writer->header)
-		munmap(writer->header,
-			RING_HEADER_BYTES + (size_t)writer->slot_count * RING_RECORD_BYTES);
+		munmap(writer->header, bytes_of(writer->slot_count));
 	*writer = (struct ring_writer){0};
 }
 

@@ -20,7 +20,7 @@ struct ring_writer {
 /*
  * Makes DIRECTORY/slowrank-ring.UID.PID.START (O_EXCL, 0600, space reserved) and maps it. The file
  * stays when the writer is destroyed: the reader removes it. slot_count: a power of two within
- * [RING_SLOT_COUNT_MIN, RING_SLOT_COUNT_MAX]. Returns -EINVAL, or what the system said.
+ * [RING_SLOT_COUNT_MIN, RING_SLOT_COUNT_MAX]; there are fewer where the file system is small (RING_PARTS). Returns -EINVAL, or what the system said.
  */
 int ring_writer_create(const char *directory, uint32_t slot_count, struct ring_writer *writer)
 	__attribute__((warn_unused_result));

@@ -166,8 +166,12 @@ int bpf_source_explain(int error, char why[WIRE_DETAIL_LENGTH_MAX + 1])
 		return error;
 	if (error == -EPERM) { /* the verifier's refusal is EACCES */
 		snprintf(why, WIRE_DETAIL_LENGTH_MAX + 1,
-			"no rights to load BPF programs: run slowrank as root, or grant it "
-			"CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH (setcap)");
+			"no rights to load BPF programs: %s CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE "
+			"and CAP_DAC_READ_SEARCH%s",
+			geteuid() == 0 ? "root is without them here (a container?): give it"
+				       : "run slowrank as root, or grant it",
+			geteuid() == 0 ? ", and a seccomp profile that lets bpf() through"
+				       : " (setcap)");
 		return -EPERM;
 	}
 	if (!bpf_source_has_btf()) {

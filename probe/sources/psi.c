@@ -46,6 +46,16 @@ static void close_file(struct psi_sampler *sampler)
 	sampler->fd = -1;
 }
 
+static void explain(struct psi_sampler *sampler, int error)
+{
+	if (error == ENOENT || error == EOPNOTSUPP)
+		sampler_set_state(&sampler->base, SOURCE_MISSING,
+			"the kernel keeps no pressure stall information: boot with psi=1");
+	else
+		sampler_set_state(&sampler->base, SOURCE_MISSING,
+			"pressure stall information cannot be read: %s", strerror(error));
+}
+
 /* CGROUP/memory.pressure; where the rank has no group of its own that has one, the host's. */
 static void open_pressure(struct psi_sampler *sampler)
 {
@@ -62,8 +72,7 @@ static void open_pressure(struct psi_sampler *sampler)
 	}
 	sampler->fd = open("/proc/pressure/memory", O_RDONLY | O_CLOEXEC);
 	if (sampler->fd < 0)
-		sampler_set_state(&sampler->base, SOURCE_MISSING,
-			"the kernel keeps no pressure stall information: boot with psi=1");
+		explain(sampler, errno);
 	else
 		sampler_set_state(&sampler->base, SOURCE_ON, "of the whole host");
 }
@@ -76,6 +85,7 @@ static size_t psi_sample(
 		.out = out, .capacity = capacity, .rank = base->rank, .now = now};
 	char text[CGROUP_TEXT_LENGTH], pressure[PRESSURE_LENGTH];
 	int64_t total_us;
+	int error;
 
 	if (text_file_read_at(text, sizeof(text), "/proc/%d/cgroup", (int)base->pid) < 0)
 		return 0; /* gone */
@@ -83,13 +93,15 @@ static size_t psi_sample(
 		memcpy(sampler->cgroup_text, text, sizeof(text));
 		open_pressure(sampler);
 	}
-	if (sampler->fd >= 0 && text_file_read_fd(sampler->fd, pressure, sizeof(pressure)) >= 0 &&
-		psi_parse_total(pressure, "some", &total_us) && total_us <= INT64_MAX / 1000) {
+	if (sampler->fd < 0)
+		return 0; /* why was said when it was opened */
+	error = text_file_read_fd(sampler->fd, pressure, sizeof(pressure));
+	if (!error && psi_parse_total(pressure, "some", &total_us) &&
+		total_us <= INT64_MAX / 1000) {
 		sampler->total_ns += growing_counter_step(&sampler->counter, total_us * 1000);
 		sample_list_add(&list, METRIC_PSI_MEMORY_SOME_NS, sampler->total_ns);
 	} else {
-		sampler_set_state(base, SOURCE_MISSING,
-			"the kernel keeps no pressure stall information: boot with psi=1");
+		explain(sampler, error ? -error : ENOENT);
 	}
 	return list.count;
 }

@@ -4,17 +4,24 @@
 Python's standard library only. Everything here is for one machine; tests/cluster/cluster.sh
 makes several nodes of it.
 """
+import atexit
 import json
 import os
+import re
+import shutil
 import signal
 import statistics
 import subprocess
+import tempfile
 import time
+
+
+OPEN_MPI = "mpirun.openmpi" if shutil.which("mpirun.openmpi") else "mpirun"  # Debian's, where mpirun is another MPI's
 
 
 def mpirun(rank_count, *options):
     """The mpirun of Open MPI, fit for more ranks than cores and for root in a container."""
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+    return [OPEN_MPI, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
             "mpi_yield_when_idle", "1", "--mca", "btl_vader_single_copy_mechanism", "none",
             "-n", str(rank_count), *options]
 
@@ -22,6 +29,16 @@ def mpirun(rank_count, *options):
 def mpich(rank_count):
     """The mpirun of MPICH, under the name that it has beside Open MPI's."""
     return ["mpirun.mpich", "-n", str(rank_count)]
+
+
+def preloadable(library, folder=None):
+    """A name of the library for LD_PRELOAD, where blanks and colons end names; folder: where a link to it may be."""
+    if not re.search("[ :]", library):
+        return library
+    folder = tempfile.mkdtemp(dir=folder)
+    atexit.register(shutil.rmtree, folder)
+    os.symlink(library, os.path.join(folder, "library.so"))
+    return os.path.join(folder, "library.so")
 
 
 class Truth:
@@ -322,7 +339,7 @@ class Cluster:
 
     def mpirun_options(self, agent=None):
         return ["--hostfile", self.hostfile, "--mca", "plm_rsh_agent",
-                agent or self.SCRIPT + " agent",
+                agent or f"/run/{self.name}-cluster/agent",
                 "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "btl", "tcp,self",
                 "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
 

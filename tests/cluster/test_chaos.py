@@ -107,7 +107,7 @@ class Job:
         return os.path.join(self.directory, name)
 
     def command(self, watched):
-        slowrank = ["env", "LD_PRELOAD=" + os.path.join(os.path.dirname(self.paths.slowrank), "tests", "libstepped_clock.so"),
+        slowrank = ["env", "LD_PRELOAD=" + jobs.preloadable(os.path.join(os.path.dirname(self.paths.slowrank), "tests", "libstepped_clock.so"), "/run"),
                     "STEPPED_CLOCK=/dev/shm/clock", self.paths.slowrank, "run", "--quiet", "--record", self.path("record.slr"),
                     "--alerts", self.path("alerts"), "--report", self.path("report.json"), "--spool-max", str(SPOOL_MAX),
                     "--key-file", os.path.join(self.paths.directory, "key"), "--", "env", "-u", "LD_PRELOAD"]

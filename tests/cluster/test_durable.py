@@ -17,6 +17,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
+import jobs  # noqa: E402
 from harness import check  # noqa: E402
 
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "corpus")
@@ -41,7 +42,7 @@ class Try:
     def __init__(self, paths, number):
         self.paths = paths
         self.feeder_program = os.path.join(os.path.dirname(paths.slowrank), "tests", "feeder")
-        self.library = os.path.join(os.path.dirname(paths.slowrank), "tests", "libfailing_calls.so")
+        self.library = jobs.preloadable(os.path.join(os.path.dirname(paths.slowrank), "tests", "libfailing_calls.so"))
         self.source = source_of(paths)
         self.directory = os.path.join(paths.directory, str(number))
         shutil.rmtree(self.directory, ignore_errors=True)

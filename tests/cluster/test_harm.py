@@ -98,12 +98,19 @@ def probes_of(command, started):
 
 
 def rights(paths):
-    """The probe that root started has few of root's rights once it watches, in each of its threads."""
+    """The probe that root started has few of root's rights once it watches, in each of its threads. The program is an
+    ordinary user's own, built under a strict umask: it starts itself as the coordinator all the same."""
     environment = dict(os.environ, HARM_TEST=str(os.getpid()))
-    options = ["--quiet", "--record", os.path.join(paths.directory, "record.slr")]
+    program, record = (os.path.join(paths.directory, name) for name in ("slowrank", "record.slr"))
+    shutil.copy(paths.slowrank, program)
+    os.chown(program, NOBODY, NOBODY)
+    os.chmod(program, 0o700)
+    options = ["--quiet", "--record", record]
     bare = subprocess.Popen(["unshare", "--net", "sh", "-c", "read line"], stdin=subprocess.PIPE, text=True)
     for words in (["run", *options, "--", "sh", "-c", "echo started; read line"], ["attach", *options, "--pid", str(bare.pid)]):
-        process = subprocess.Popen([paths.slowrank, *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        if os.path.exists(record):
+            os.unlink(record)
+        process = subprocess.Popen([program, *words], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    text=True)
         if words[0] == "run":
             check(process.stdout.readline() == "started\n", "the job starts")
@@ -114,6 +121,8 @@ def rights(paths):
                 check(number & ~KEPT == 0, f"{words[0]}: thread {thread} keeps {number:x}")
         (process if words[0] == "run" else bare).communicate("go on\n", timeout=60)
         check(process.wait(timeout=60) == 0, f"{words[0]}: exit {process.returncode}")
+        check(os.path.exists(record), f"{words[0]}: its coordinator was not started")
+    os.unlink(program)
 
 
 def watch_greedy(paths, user):

@@ -350,7 +350,7 @@ def hooks(paths):
     url = f"http://127.0.0.1:{server.server_address[1]}"
     environment = {**os.environ, "SENDMAIL": mailer, "MAIL_TO": "ops@example.org", "SLACK_URL": url + "/slack",
                    "KUBECTL": kubectl, "NODE_NAME": "node-7", "TAINT": "1", "SLOWRANK_WEBHOOK": url + "/hook"}
-    command = " || exit; ".join(f"<&3 {examples}/{name}.sh" for name in ("mail", "slack", "kubernetes-event"))
+    command = " || exit; ".join(f"<&3 '{examples}/{name}.sh'" for name in ("mail", "slack", "kubernetes-event"))
     truth_path = jobs.fresh_directory(paths.directory)
     done = subprocess.run(
         [paths.slowrank, "run", "--key-file", key, "--on-incident",

@@ -181,10 +181,10 @@ def not_by_slurm(paths):
 
 # A node2 on which slowrank's file is no program.
 HIDING_AGENT = """#!/bin/sh
-[ "$1" != node2 ] || export HIDDEN={hidden}
+[ "$1" != node2 ] || export HIDDEN='{hidden}'
 node=$1
 shift
-exec {script} exec $node sh -c '[ -z "$HIDDEN" ] || mount --bind /dev/null "$HIDDEN"; eval "$0"' "$*"
+exec '{script}' exec $node sh -c '[ -z "$HIDDEN" ] || mount --bind /dev/null "$HIDDEN"; eval "$0"' "$*"
 """
 
 
@@ -203,7 +203,7 @@ def run_open_mpi(paths):
               {0: "node1", 1: "node1", 2: "node2", 3: "node2"}, f"{report['ranks']}")
         check(report["job"]["id"] == """it's-"own"-$job""", f"{report['job']}")
         check_throttled(report)
-        agent = os.path.join(paths.directory, "agent")
+        agent = f"/run/{nodes.name}-cluster/hiding"
         with open(agent, "w", encoding="utf-8") as file:
             file.write(HIDING_AGENT.format(script=nodes.SCRIPT, hidden=paths.slowrank))
         os.chmod(agent, 0o755)

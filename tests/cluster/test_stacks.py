@@ -10,6 +10,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
+import jobs  # noqa: E402
 from harness import check  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
@@ -27,7 +28,7 @@ def start(paths, record, *arguments, options=()):
                            capture_output=True)
     if probe.returncode:
         harness.skip("needs Open MPI 4 and a Python that finds it")
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS), PYTHON, JOB, *map(str, arguments)]
+    command = [jobs.OPEN_MPI, "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS), PYTHON, JOB, *map(str, arguments)]
     environment = {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1"}
     # pylint: disable=consider-using-with
     return subprocess.Popen([paths.slowrank, "run", "--record", record, *options, "--", *command], cwd=paths.directory,

@@ -309,8 +309,8 @@ def alone(paths):
         with jobs.Cluster(paths.directory, 2, 2) as cluster:
             done = subprocess.run(
                 [*cluster.prefix(), *jobs.mpirun(4, *cluster.mpirun_options()), "sh", "-c",
-                 f'export SLOWRANK_KEY_FILE={keys["node0"]}; [ "$(hostname)" = node0 ] || '
-                 f'export SLOWRANK_KEY_FILE={keys["node1"]}; exec "$@"', "sh", paths.slowrank,
+                 f'export SLOWRANK_KEY_FILE="{keys["node0"]}"; [ "$(hostname)" = node0 ] || '
+                 f'export SLOWRANK_KEY_FILE="{keys["node1"]}"; exec "$@"', "sh", paths.slowrank,
                  "run", "--record", record, "--",
                  *jobs.workload_command(paths.workload, jobs.fresh_directory(paths.directory),
                                         steps=200 if name == "missing" else 450, step_ms=20)],

@@ -13,8 +13,10 @@ fail() {
 	bad=1
 }
 
-DESTDIR=$folder cmake --install "$build" --prefix /opt/slowrank >/dev/null
+(umask 077 && DESTDIR=$folder cmake --install "$build" --prefix /opt/slowrank >/dev/null)
 root=$folder/opt/slowrank
+closed=$(find "$root" ! -type l ! \( -type d -perm 755 -o -perm 644 -o -perm 755 \) -printf '%M %P; ')
+[[ -z $closed ]] || fail "not for all users: $closed"
 slowrank=$root/bin/slowrank
 share=$root/share
 

@@ -126,7 +126,7 @@ def job_command(paths, directory, python, chosen, slow_folder):
     native, mpirun = os.path.join(paths["build"], "tests", "stacks", "libfault_native.so"), jobs.mpirun(RANKS)
     program = "python3" if python in TREES else "/usr/bin/python3" if python == "here" else python
     if python == "3.13":  # Open MPI 5
-        mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(RANKS)]
+        mpirun = [jobs.OPEN_MPI, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(RANKS)]
     environment = dict(os.environ, OMP_NUM_THREADS="1")
     preload = ["sh", "-c", f'LD_PRELOAD={native}${{LD_PRELOAD:+:$LD_PRELOAD}} exec "$@"', "sh"]
     command = [*preload, program, JOB, "--native", native, "--folder", directory, "--truth", os.path.join(directory, "truth.json")]

@@ -7,6 +7,12 @@ export LC_ALL=C
 library=$(readlink -f "${1:?usage: elsewhere.sh LIBRARY}")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/slowrank-elsewhere-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
+# The loader takes blanks and colons as ends of names, which a build's folder may have.
+mkdir "$folder/library"
+for name in libslowrank_verbs.so libslowrank_nothing_32.so x86_64 haswell xeon_phi i686; do
+	[[ ! -e ${library%/*}/$name ]] || cp -a "${library%/*}/$name" "$folder/library/"
+done
+library=$folder/library/${library##*/}
 users=()
 ((EUID == 0)) || users=(unshare --user --map-root-user)
 

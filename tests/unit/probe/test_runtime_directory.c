@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,6 +154,33 @@ static void test_root_has_its_own(void **state)
 	close(fd);
 }
 
+/* A container's folders may be read-only, but for one. */
+static void test_root_has_that_of_the_session_where_run_cannot_be_written_to(void **state)
+{
+	enum { DONE, OTHER, CANNOT };
+	char path[RUNTIME_DIRECTORY_LENGTH], why[256], below[48];
+	int status, fd;
+	pid_t child;
+
+	(void)state;
+	need_root();
+	make_folder(private, 0, 0700);
+	child = fork();
+	if (child == 0) {
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+			mount("tmpfs", "/run", "tmpfs", MS_RDONLY, NULL))
+			_exit(CANNOT);
+		setenv("XDG_RUNTIME_DIR", private, 1);
+		snprintf(below, sizeof(below), "%s/slowrank", private);
+		fd = runtime_directory_open(path, why);
+		_exit(fd < 0 || strcmp(path, below) != 0 ? OTHER : DONE);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT)
+		skip();
+	assert_int_equal(status, DONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +194,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_the_folder_of_the_session_if_it_is_private, make_names, remove_names),
 		cmocka_unit_test(test_root_has_its_own),
+		cmocka_unit_test_setup_teardown(
+			test_root_has_that_of_the_session_where_run_cannot_be_written_to,
+			make_names, remove_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -574,6 +576,28 @@ static void a_folder_is_read_once_for_all(void **state)
 	ring_source_destroy(source);
 }
 
+/* A container's /dev/shm has 64 MiB, which the job's ranks share. */
+static void a_small_file_system_gets_a_small_ring(void **state)
+{
+	enum { DONE, OTHER, CANNOT };
+	struct fixture *fixture = *state;
+	struct ring_writer writer;
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+			mount("tmpfs", fixture->directory, "tmpfs", 0, "size=64m"))
+			_exit(CANNOT);
+		status = ring_writer_create(fixture->directory, RING_SLOT_COUNT_DEFAULT, &writer);
+		_exit(status || writer.slot_count != 2048 ? OTHER : DONE);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT)
+		skip();
+	assert_int_equal(status, DONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -596,6 +620,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			another_users_ring_needs_no_right_to_write_files, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_folder_is_read_once_for_all, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_small_file_system_gets_a_small_ring, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

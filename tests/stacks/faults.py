@@ -196,9 +196,16 @@ def directory_of(paths, result):
     return os.path.join(paths["work"], name)
 
 
+def keep_niceness(pid):
+    """A session has a share of the CPUs of its own (autogroup), within which alone its processes' niceness counts."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
+        file.write(str(os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 def status_of(command, **options):
     """Of a job, which is ended with all that it started when it takes too long."""
     with subprocess.Popen(command, start_new_session=True, **options) as job:
+        keep_niceness(job.pid)
         try:
             return job.wait(LIMIT_S)
         except subprocess.TimeoutExpired:

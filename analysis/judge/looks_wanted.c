@@ -28,9 +28,7 @@ static void tell_late(struct judge *judge)
 		bool more;
 
 		if (incident->kind != INCIDENT_RANKS ||
-			(verdict->cause != CAUSE_UNKNOWN &&
-				!stacks_can_tell(incident->sums.on_device, verdict->verdict_class,
-					verdict->cause)))
+			(verdict->cause != CAUSE_UNKNOWN && !stacks_can_add(verdict)))
 			continue;
 		judge_tell_cause(judge, incident, &late);
 		more = says_more(&late, verdict);
@@ -111,16 +109,6 @@ static bool can_look(const struct rank_state *state, enum judge_look_kind kind)
 		       (kind == JUDGE_LOOK_KERNELS ? EVIDENCE_KERNELS : EVIDENCE_STACKS);
 }
 
-static bool can_tell(
-	enum judge_look_kind kind, bool on_device, unsigned verdict_class, unsigned cause)
-{
-	return kind == JUDGE_LOOK_KERNELS
-		       ? looks_can_tell(
-				 on_device, (enum verdict_class)verdict_class, (enum cause)cause)
-		       : stacks_can_tell(
-				 on_device, (enum verdict_class)verdict_class, (enum cause)cause);
-}
-
 /* Not in a verdict yet, but half of what is needed for one is there. */
 static bool is_about_to_be_named(const struct judge *judge, uint32_t rank)
 {
@@ -163,7 +151,9 @@ static bool is_suspect(
 		return kind == JUDGE_LOOK_KERNELS ? is_about_to_be_named(judge, rank)
 						  : early && is_suspected(judge, rank);
 	verdict = judge_verdict(judge, incident);
-	return can_tell(kind, incident->sums.on_device, verdict->verdict_class, verdict->cause);
+	return kind == JUDGE_LOOK_STACKS ? stacks_can_add(verdict)
+					 : looks_can_tell(incident->sums.on_device,
+						   verdict->verdict_class, verdict->cause);
 }
 
 /* The suspect is in a verdict, and was not looked at since its onset. */

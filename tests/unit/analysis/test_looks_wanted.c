@@ -101,6 +101,27 @@ static void who_is_suspected_will_do_beside_one_that_is_named(void **state)
 	assert_int_equal(control_beside(RANKS), 1);
 }
 
+/* Who lacks a CPU for half of it may do something of its own in the other half; who is throttled for nearly all does not. */
+static void a_cause_that_leaves_enough_is_looked_into(void **state)
+{
+	struct verdict *verdict;
+
+	(void)state;
+	name(SLOW);
+	verdict = &judge->incidents.verdicts[0];
+	verdict->cause = CAUSE_CPU_CONTENTION;
+	verdict->sure.share_explained = 0.54;
+	assert_int_equal(control_beside(RANKS), 3);
+	verdict->sure.share_explained = 0.9;
+	assert_int_equal(control_beside(RANKS), RANKS);
+	verdict->cause = CAUSE_LOCK;
+	verdict->sure.share_explained = 0.54;
+	assert_int_equal(control_beside(RANKS), RANKS);
+	verdict->cause = CAUSE_CPU_CONTENTION;
+	verdict->verdict_class = VERDICT_COMM_SLOW;
+	assert_int_equal(control_beside(RANKS), RANKS);
+}
+
 #define LOOKS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, clean_up)
 
 int main(void)
@@ -108,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LOOKS_TEST(the_quietest_rank_is_the_control),
 		LOOKS_TEST(who_is_suspected_will_do_beside_one_that_is_named),
+		LOOKS_TEST(a_cause_that_leaves_enough_is_looked_into),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,6 +203,14 @@ static bool find_control(const struct judge *judge, uint32_t suspect, enum judge
 	return found;
 }
 
+/* By the median: the latest step alone may be the slow one of ten. */
+static int64_t usual_step_ns(const struct judge *judge)
+{
+	double usual = step_usual_ns(&judge->times, 0, judge->times.next);
+
+	return (int64_t)(usual > 0 ? usual : step_length_ns(&judge->times, judge->times.next - 1));
+}
+
 size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,
 	judge_may_look *may_look, void *context, struct judge_look_want *wants, size_t capacity)
 {
@@ -220,7 +228,7 @@ size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,
 			!find_control(judge, r, kind, may_look, context, &want.control))
 			continue;
 		want.period_steps = incident ? incident->every : 0;
-		want.step_ns = (int64_t)step_length_ns(&judge->times, judge->times.next - 1);
+		want.step_ns = usual_step_ns(judge);
 		wants[count++] = want;
 	}
 	return count;

@@ -122,6 +122,22 @@ static void a_cause_that_leaves_enough_is_looked_into(void **state)
 	assert_int_equal(control_beside(RANKS), RANKS);
 }
 
+/* Of each tenth step that is slow, a look as long as so many slow ones would see few of them. */
+static void a_look_is_as_long_as_usual_steps(void **state)
+{
+	const uint32_t resting = RANKS;
+	struct judge_look_want want;
+
+	(void)state;
+	name(SLOW);
+	for (uint64_t s = 0; s <= 100; s++)
+		step_times_note(&judge->times, s, 0, s % 10 ? 40000000 : 300000000);
+	assert_int_equal(
+		judge_look_wants(judge, JUDGE_LOOK_STACKS, may_look, (void *)&resting, &want, 1),
+		1);
+	assert_int_equal(want.step_ns, 40000000);
+}
+
 #define LOOKS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, clean_up)
 
 int main(void)
@@ -130,6 +146,7 @@ int main(void)
 		LOOKS_TEST(the_quietest_rank_is_the_control),
 		LOOKS_TEST(who_is_suspected_will_do_beside_one_that_is_named),
 		LOOKS_TEST(a_cause_that_leaves_enough_is_looked_into),
+		LOOKS_TEST(a_look_is_as_long_as_usual_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,12 +203,14 @@ static bool find_control(const struct judge *judge, uint32_t suspect, enum judge
 	return found;
 }
 
-/* By the median: the latest step alone may be the slow one of ten. */
+/* Of late, by the median: the latest step alone may be the slow one of ten. */
 static int64_t usual_step_ns(const struct judge *judge)
 {
-	double usual = step_usual_ns(&judge->times, 0, judge->times.next);
+	uint64_t next = judge->times.next;
+	double usual = step_usual_ns(
+		&judge->times, next > STEPS_KNOWN_MIN ? next - STEPS_KNOWN_MIN : 0, next);
 
-	return (int64_t)(usual > 0 ? usual : step_length_ns(&judge->times, judge->times.next - 1));
+	return (int64_t)(usual > 0 ? usual : step_length_ns(&judge->times, next - 1));
 }
 
 size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,

@@ -136,6 +136,12 @@ static void a_look_is_as_long_as_usual_steps(void **state)
 		judge_look_wants(judge, JUDGE_LOOK_STACKS, may_look, (void *)&resting, &want, 1),
 		1);
 	assert_int_equal(want.step_ns, 40000000);
+	for (uint64_t s = 101; s <= 120; s++)
+		step_times_note(&judge->times, s, 0, 60000000);
+	assert_int_equal(
+		judge_look_wants(judge, JUDGE_LOOK_STACKS, may_look, (void *)&resting, &want, 1),
+		1);
+	assert_int_equal(want.step_ns, 60000000);
 }
 
 #define LOOKS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, clean_up)

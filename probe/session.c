@@ -38,7 +38,9 @@
 #include "probe/uplink_watch.h"
 
 enum {
-	POLL_MS = 50,	  /* how often the kernel's ring is emptied */
+	POLL_MS = 50, /* how often the kernel's ring is emptied */
+	LOOKS_END_MS =
+		300, /* looks that the job's end cuts short may take so long to tell what they saw */
 	BATCH_MS = 250,	  /* how often finished steps are sent, if none is longer than usual */
 	SCAN_MS = 500,	  /* a look through /proc, where the kernel tells of no processes */
 	SEARCH_MS = 500,  /* for an answer at one of several places, before the next one is tried */
@@ -887,6 +889,20 @@ static int flush(struct session *session, struct uplink_state *state)
 		state->batches_acknowledged ? FLUSH_TIMEOUT_MS : FIRST_ANSWER_TIMEOUT_MS);
 }
 
+/* What was seen until the job's end is all there is of what became slow shortly before. */
+static void end_looks(struct session *session)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	int64_t end_ns = host_now().value + LOOKS_END_MS * INT64_C(1000000);
+
+	host_looks_end(session->host_looks);
+	host_looks_tick(session->host_looks, host_now());
+	while (host_looks_are_busy(session->host_looks) && host_now().value < end_ns) {
+		nanosleep(&pause, NULL);
+		host_looks_tick(session->host_looks, host_now());
+	}
+}
+
 void session_finish(struct session *session)
 {
 	bool alone = coordinator_is_gone(session);
@@ -897,6 +913,7 @@ void session_finish(struct session *session)
 	if (session->queue_pairs)
 		queue_pairs_look(session->queue_pairs, session->job, host_now());
 	job_finish(session->job, host_now());
+	end_looks(session);
 	send_batch(session, true);
 	if (!alone && flush(session, &state) < 0) {
 		alone = true;

@@ -61,7 +61,7 @@ part_stacks() {
 	scripts/install_dependencies.sh fresh bundle torch
 	build strict all
 	python3 tests/stacks/test_odd.py build-long/strict/slowrank || status=1
-	nice -n -15 tests/stacks/faults.py --build build-long/strict --work "$folder" --results "$folder/results.jsonl" --seeds 3 \
+	nice -n -15 tests/stacks/faults.py --at-once 2 --build build-long/strict --work "$folder" --results "$folder/results.jsonl" --seeds 3 \
 		--first-seed "$first_seed" --least 95 || status=1
 	return "$status"
 }

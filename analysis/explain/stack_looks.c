@@ -89,13 +89,29 @@ int stack_looks_keep(struct stack_looks *looks, const struct stack_profile *prof
 	return 0;
 }
 
+static bool is_of_host(bool on_device, enum verdict_class verdict_class)
+{
+	return verdict_class == VERDICT_HOST_SLOW || verdict_class == VERDICT_UNKNOWN ||
+	       (verdict_class == VERDICT_COMPUTE_SLOW && !on_device);
+}
+
 bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause)
 {
-	if (verdict_class != VERDICT_HOST_SLOW && verdict_class != VERDICT_UNKNOWN &&
-		(verdict_class != VERDICT_COMPUTE_SLOW || on_device))
-		return false;
-	return cause == CAUSE_UNKNOWN || cause == CAUSE_LAUNCH_GAPS ||
-	       cause == CAUSE_INPUT_PIPELINE || cause == CAUSE_BLOCK_IO;
+	return is_of_host(on_device, verdict_class) &&
+	       (cause == CAUSE_UNKNOWN || cause == CAUSE_LAUNCH_GAPS ||
+		       cause == CAUSE_INPUT_PIPELINE || cause == CAUSE_BLOCK_IO);
+}
+
+bool stacks_can_add(const struct verdict *verdict)
+{
+	enum verdict_class class = (enum verdict_class)verdict->verdict_class;
+	enum cause cause = (enum cause)verdict->cause;
+
+	if (stacks_can_tell(verdict->on_device, class, cause))
+		return true;
+	return is_of_host(verdict->on_device, class) &&
+	       !(cause_rule(cause)->sources & EVIDENCE_STACKS) &&
+	       verdict->sure.share_explained <= 1 - LOOK_SHARE_MIN;
 }
 
 bool stack_look_is_better(const struct kept_stacks *look, const struct kept_stacks *best)

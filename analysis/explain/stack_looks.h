@@ -52,6 +52,9 @@ bool stack_look_is(const struct stack_profile *profile, enum stack_look_kind kin
  */
 bool stacks_can_tell(bool on_device, enum verdict_class verdict_class, enum cause cause);
 
+/* The same of a verdict, or its cause leaves enough for stacks to say where the rest is, such as the work of a rank that also lacks a CPU. */
+bool stacks_can_add(const struct verdict *verdict);
+
 /* Of whole steps, but a busy machine let its sampler look too seldom: another one may say more. */
 bool stack_look_is_starved(const struct stack_profile *profile);
 

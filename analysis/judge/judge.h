@@ -99,7 +99,7 @@ struct judge_look_want {
 	bool first;	       /* in a verdict, and not looked at since that one's onset */
 	bool early;	       /* in none yet: it may come to nothing */
 	uint32_t period_steps; /* not 0: it is slow in each so-many-th step */
-	int64_t step_ns;       /* length of the latest step */
+	int64_t step_ns;       /* usual length of a step, of late */
 };
 typedef bool judge_may_look(void *context, enum judge_look_kind kind, uint32_t rank, bool first);
 /* Instead of a rank: may a suspicion be looked at before there is a verdict, whosever it is? */

@@ -28,9 +28,7 @@ static void tell_late(struct judge *judge)
 		bool more;
 
 		if (incident->kind != INCIDENT_RANKS ||
-			(verdict->cause != CAUSE_UNKNOWN &&
-				!stacks_can_tell(incident->sums.on_device, verdict->verdict_class,
-					verdict->cause)))
+			(verdict->cause != CAUSE_UNKNOWN && !stacks_can_add(verdict)))
 			continue;
 		judge_tell_cause(judge, incident, &late);
 		more = says_more(&late, verdict);
@@ -111,16 +109,6 @@ static bool can_look(const struct rank_state *state, enum judge_look_kind kind)
 		       (kind == JUDGE_LOOK_KERNELS ? EVIDENCE_KERNELS : EVIDENCE_STACKS);
 }
 
-static bool can_tell(
-	enum judge_look_kind kind, bool on_device, unsigned verdict_class, unsigned cause)
-{
-	return kind == JUDGE_LOOK_KERNELS
-		       ? looks_can_tell(
-				 on_device, (enum verdict_class)verdict_class, (enum cause)cause)
-		       : stacks_can_tell(
-				 on_device, (enum verdict_class)verdict_class, (enum cause)cause);
-}
-
 /* Not in a verdict yet, but half of what is needed for one is there. */
 static bool is_about_to_be_named(const struct judge *judge, uint32_t rank)
 {
@@ -163,7 +151,9 @@ static bool is_suspect(
 		return kind == JUDGE_LOOK_KERNELS ? is_about_to_be_named(judge, rank)
 						  : early && is_suspected(judge, rank);
 	verdict = judge_verdict(judge, incident);
-	return can_tell(kind, incident->sums.on_device, verdict->verdict_class, verdict->cause);
+	return kind == JUDGE_LOOK_STACKS ? stacks_can_add(verdict)
+					 : looks_can_tell(incident->sums.on_device,
+						   verdict->verdict_class, verdict->cause);
 }
 
 /* The suspect is in a verdict, and was not looked at since its onset. */
@@ -213,6 +203,16 @@ static bool find_control(const struct judge *judge, uint32_t suspect, enum judge
 	return found;
 }
 
+/* Of late, by the median: the latest step alone may be the slow one of ten. */
+static int64_t usual_step_ns(const struct judge *judge)
+{
+	uint64_t next = judge->times.next;
+	double usual = step_usual_ns(
+		&judge->times, next > STEPS_KNOWN_MIN ? next - STEPS_KNOWN_MIN : 0, next);
+
+	return (int64_t)(usual > 0 ? usual : step_length_ns(&judge->times, next - 1));
+}
+
 size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,
 	judge_may_look *may_look, void *context, struct judge_look_want *wants, size_t capacity)
 {
@@ -230,7 +230,7 @@ size_t judge_look_wants(const struct judge *judge, enum judge_look_kind kind,
 			!find_control(judge, r, kind, may_look, context, &want.control))
 			continue;
 		want.period_steps = incident ? incident->every : 0;
-		want.step_ns = (int64_t)step_length_ns(&judge->times, judge->times.next - 1);
+		want.step_ns = usual_step_ns(judge);
 		wants[count++] = want;
 	}
 	return count;

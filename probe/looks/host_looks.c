@@ -341,6 +341,14 @@ void host_looks_tick(struct host_looks *looks, struct host_ns now)
 	}
 }
 
+void host_looks_end(struct host_looks *looks)
+{
+	for (size_t i = 0; i < HOST_LOOKS_AT_ONCE; i++) {
+		if (!looks->looks[i].told)
+			looks->looks[i].stop = looks->now;
+	}
+}
+
 size_t host_looks_take(struct host_looks *looks, struct stack_profile ***profiles)
 {
 	for (size_t i = 0; i < looks->taken_count; i++)

@@ -42,6 +42,9 @@ void host_looks_tick(struct host_looks *looks, struct host_ns now);
 /* Profiles that are done since the last call, WIRE_STACK_PROFILES_PER_BATCH_MAX at most: they stay until the next call. */
 size_t host_looks_take(struct host_looks *looks, struct stack_profile ***profiles);
 
+/* The job has ended: looks that are under way end at the next ticks, and what they saw counts. */
+void host_looks_end(struct host_looks *looks);
+
 /* Some look is under way. */
 bool host_looks_are_busy(const struct host_looks *looks);
 

@@ -13,6 +13,7 @@ Interpreters: "here" is /usr/bin/python3, a path is that one, and 3.9 and 3.13 t
 with all of the job in there: there, --build and --work are in the repository. Needs root.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -72,7 +73,7 @@ class SlowDisk:
         with open(f"/sys/block/{os.path.basename(self.device)}/dev", encoding="ascii") as file:
             number = file.read().strip()
         first = jobs.cgroup_root("blkio")
-        self.group = os.path.join(first or jobs.cgroup_root("io"), f"slowrank-disk-{os.getpid()}")
+        self.group = os.path.join(first or jobs.cgroup_root("io"), f"slowrank-disk-{os.path.basename(self.device)}-{os.getpid()}")
         os.makedirs(self.group, exist_ok=True)
         for name in ("read", "write"):
             if first:
@@ -195,9 +196,16 @@ def directory_of(paths, result):
     return os.path.join(paths["work"], name)
 
 
+def keep_niceness(pid):
+    """A session has a share of the CPUs of its own (autogroup), within which alone its processes' niceness counts."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
+        file.write(str(os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 def status_of(command, **options):
     """Of a job, which is ended with all that it started when it takes too long."""
     with subprocess.Popen(command, start_new_session=True, **options) as job:
+        keep_niceness(job.pid)
         try:
             return job.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -210,7 +218,7 @@ def status_of(command, **options):
 
 def run_case(paths, kind, python, seed, healthy=False, brief=False):
     chosen = draw(kind, seed, healthy, brief)
-    result = {"kind": kind, "python": python, "seed": seed, "healthy": healthy, "options": chosen}
+    result = {"kind": kind, "python": python, "seed": seed, "healthy": healthy, "options": chosen, "load": os.getloadavg()[0]}
     directory = directory_of(paths, result)
     os.makedirs(directory, exist_ok=True)
     started = time.monotonic()
@@ -273,6 +281,7 @@ def main():
     parser.add_argument("--kind", action="append", choices=[*CAUSES, "healthy"])
     parser.add_argument("--python", action="append")
     parser.add_argument("--brief", action="store_true", help="short jobs")
+    parser.add_argument("--at-once", type=int, default=1, metavar="JOBS")
     parser.add_argument("--least", type=float, help="percent of the frames and causes that are to be right; no more of the others wrong")
     parser.add_argument("--replay", action="store_true", help="what is there, with the slowrank of now")
     parser.add_argument("--summary", action="store_true", help="only the table of what is there")
@@ -290,17 +299,18 @@ def main():
         kinds = [(k, h) for k, h in kinds if not arguments.kind or (not h and k in arguments.kind) or (h and "healthy" in arguments.kind)]
         paths["before"] = {python: in_tree(paths, python) for python in TREES if python in (arguments.python or TREES)}
         done = {(r["kind"], r["python"], r["seed"], r["healthy"]) for r in results}
-        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-            for python in arguments.python or ["here", *TREES]:
-                for kind, healthy in kinds:
-                    if (kind, python, seed, healthy) in done or (kind == "data-loader" and not has_torch(python)) or (
-                            kind in ON_DEVICE and python in TREES):  # the stand-ins are built for this machine's Open MPI
-                        continue
-                    results.append(run_case(paths, kind, python, seed, healthy, arguments.brief))
-                    print({k: v for k, v in results[-1].items() if k not in ("options", "verdicts", "stacks")}, flush=True)
-                    if arguments.results:
-                        with open(arguments.results, "a", encoding="utf-8") as file:
-                            file.write(json.dumps(results[-1]) + "\n")
+        cases = [(kind, python, seed, healthy, arguments.brief)
+                 for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+                 for python in arguments.python or ["here", *TREES] for kind, healthy in kinds
+                 if (kind, python, seed, healthy) not in done and not (kind == "data-loader" and not has_torch(python))
+                 and not (kind in ON_DEVICE and python in TREES)]  # the stand-ins are built for this machine's Open MPI
+        with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+            for made in concurrent.futures.as_completed([pool.submit(run_case, paths, *case) for case in cases]):
+                results.append(made.result())
+                print({k: v for k, v in results[-1].items() if k not in ("options", "verdicts", "stacks")}, flush=True)
+                if arguments.results:
+                    with open(arguments.results, "a", encoding="utf-8") as file:
+                        file.write(json.dumps(results[-1]) + "\n")
     total = summarize(results)
     if arguments.least is None:
         return 1 if total["failed"] else 0

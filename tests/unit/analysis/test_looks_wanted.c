@@ -101,6 +101,49 @@ static void who_is_suspected_will_do_beside_one_that_is_named(void **state)
 	assert_int_equal(control_beside(RANKS), 1);
 }
 
+/* Who lacks a CPU for half of it may do something of its own in the other half; who is throttled for nearly all does not. */
+static void a_cause_that_leaves_enough_is_looked_into(void **state)
+{
+	struct verdict *verdict;
+
+	(void)state;
+	name(SLOW);
+	verdict = &judge->incidents.verdicts[0];
+	verdict->cause = CAUSE_CPU_CONTENTION;
+	verdict->sure.share_explained = 0.54;
+	assert_int_equal(control_beside(RANKS), 3);
+	verdict->sure.share_explained = 0.9;
+	assert_int_equal(control_beside(RANKS), RANKS);
+	verdict->cause = CAUSE_LOCK;
+	verdict->sure.share_explained = 0.54;
+	assert_int_equal(control_beside(RANKS), RANKS);
+	verdict->cause = CAUSE_CPU_CONTENTION;
+	verdict->verdict_class = VERDICT_COMM_SLOW;
+	assert_int_equal(control_beside(RANKS), RANKS);
+}
+
+/* Of each tenth step that is slow, a look as long as so many slow ones would see few of them. */
+static void a_look_is_as_long_as_usual_steps(void **state)
+{
+	const uint32_t resting = RANKS;
+	struct judge_look_want want;
+
+	(void)state;
+	name(SLOW);
+	for (uint64_t s = 0; s <= 100; s++)
+		step_times_note(&judge->times, s, 0, s % 10 ? 40000000 : 300000000);
+	assert_int_equal(
+		judge_look_wants(judge, JUDGE_LOOK_STACKS, may_look, (void *)&resting, &want, 1),
+		1);
+	assert_int_equal(want.step_ns, 40000000);
+	for (uint64_t s = 101; s <= 120; s++)
+		step_times_note(&judge->times, s, 0, 60000000);
+	assert_int_equal(
+		judge_look_wants(judge, JUDGE_LOOK_STACKS, may_look, (void *)&resting, &want, 1),
+		1);
+	assert_int_equal(want.step_ns, 60000000);
+}
+
 #define LOOKS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, clean_up)
 
 int main(void)
@@ -108,6 +151,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LOOKS_TEST(the_quietest_rank_is_the_control),
 		LOOKS_TEST(who_is_suspected_will_do_beside_one_that_is_named),
+		LOOKS_TEST(a_cause_that_leaves_enough_is_looked_into),
+		LOOKS_TEST(a_look_is_as_long_as_usual_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -424,6 +424,37 @@ static void test_steps_behind_the_last(void **state)
 	assert_int_equal(wait_for_profile()->result, STACK_RESULT_DONE);
 }
 
+/* The job ends long before the look would: what was seen until then counts, if its sampler had a CPU at all. */
+static void test_end_of_the_job(void **state)
+{
+	const struct message_directive directive = {.kind = DIRECTIVE_STACKS,
+		.rank = RANK,
+		.steps = 10000,
+		.limit_ms = HOST_LOOKS_LIMIT_MS_MAX,
+		.request = ++request};
+	struct stack_profile **profiles;
+	int64_t start_ns = now().value;
+
+	(void)state;
+	host_looks_ask(looks, &directive, target, now());
+	for (int i = 0; i < 30; i++) {
+		usleep(STEP_MS * 1000);
+		step(&start_ns);
+		host_looks_tick(looks, now());
+	}
+	assert_int_equal(host_looks_take(looks, &profiles), 0);
+	host_looks_end(looks);
+	for (int i = 0; i < PATIENCE_MS && host_looks_are_busy(looks); i++) {
+		usleep(1000);
+		host_looks_tick(looks, now());
+	}
+	assert_int_equal(host_looks_take(looks, &profiles), 1);
+	if (profiles[0]->result == STACK_RESULT_DONE)
+		assert_true(profiles[0]->steps > 0);
+	else
+		assert_int_equal(profiles[0]->result, STACK_RESULT_NO_STEPS);
+}
+
 static void test_process_that_dies(void **state)
 {
 	const struct stack_profile *profile;
@@ -507,6 +538,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stopped_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_late_sampler, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_steps_behind_the_last, set_up, clean_up),
+		cmocka_unit_test_setup_teardown(test_end_of_the_job, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_process_that_dies, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_directives, set_up, clean_up),
 		cmocka_unit_test_setup_teardown(test_no_right, set_up, clean_up),

@@ -66,9 +66,7 @@ struct job {
 
 static int complain(const char *problem, const char *word)
 {
-	fprintf(stderr, "slowrank export: %s%s%s; see 'slowrank export --help'\n", problem,
-		word ? " " : "", word ? word : "");
-	return STATUS_BAD;
+	return words_complain("export", problem, word);
 }
 
 static int find_table(const char *name)
@@ -106,45 +104,29 @@ static int take_choice(struct export_choice *choice, const char *format, const c
 	return -1;
 }
 
-/* Returns -1 to go on, or the exit status. Records are gathered at the front of argv. */
+/* Returns -1 to go on, or the exit status. */
 static int parse(struct export_options *options, int argc, char **argv)
 {
 	const char *format, *table, *from, *until, *ranks, *output;
-	const struct words_option values[] = {
-		{"--format", "SLOWRANK_FORMAT", &format},
-		{"--table", "SLOWRANK_TABLE", &table},
-		{"--from", "SLOWRANK_FROM", &from},
-		{"--to", "SLOWRANK_TO", &until},
-		{"--ranks", "SLOWRANK_RANKS", &ranks},
-		{"--output", "SLOWRANK_OUTPUT", &output},
-		{"-o", "SLOWRANK_OUTPUT", &output},
+	const struct words_option list[] = {
+		{"--format", "SLOWRANK_FORMAT", &format, NULL},
+		{"--table", "SLOWRANK_TABLE", &table, NULL},
+		{"--from", "SLOWRANK_FROM", &from, NULL},
+		{"--to", "SLOWRANK_TO", &until, NULL},
+		{"--ranks", "SLOWRANK_RANKS", &ranks, NULL},
+		{"--output", "SLOWRANK_OUTPUT", &output, NULL},
+		{"-o", "SLOWRANK_OUTPUT", &output, NULL},
 	};
-	bool only_names = false;
-	int status;
+	struct words words = {.command = "export",
+		.usage = usage,
+		.options = list,
+		.option_count = WORDS_IN(list)};
+	int status = words_take(&words, argc, argv);
 
-	for (size_t k = 0; k < WORDS_IN(values); k++)
-		*values[k].value = words_variable(values[k].variable);
-	options->records = argv;
-	for (int i = 1; i < argc; i++) {
-		const char *missing = NULL;
-
-		if (only_names || argv[i][0] != '-' || !argv[i][1]) {
-			options->records[options->record_count++] = argv[i];
-			continue;
-		}
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			fputs(usage, stdout);
-			return STATUS_OK;
-		}
-		if (strcmp(argv[i], "--") == 0)
-			only_names = true;
-		else if (words_take_value(values, WORDS_IN(values), argc, argv, &i, &missing))
-			continue;
-		else if (missing)
-			return complain("a value is missing after", missing);
-		else
-			return complain("no option", argv[i]);
-	}
+	if (status >= 0)
+		return status;
+	options->records = words.others;
+	options->record_count = words.other_count;
 	if (!options->record_count)
 		return complain("name the records to read", NULL);
 	status = take_choice(&options->choice, format, table, from, until, ranks);

@@ -34,39 +34,28 @@ static const char usage[] =
 
 static int complain(const char *problem, const char *word)
 {
-	fprintf(stderr, "slowrank history: %s%s%s; see 'slowrank history --help'\n", problem,
-		word ? " " : "", word ? word : "");
-	return STATUS_BAD;
+	return words_complain("history", problem, word);
 }
 
 /* Returns -1 to go on, or the exit status. */
 static int parse(char **folder, bool *json, int argc, char **argv)
 {
 	static const char *const formats[] = {"text", "json"};
-	const char *format = words_variable("SLOWRANK_FORMAT");
-	const struct words_option values[] = {{"--format", "SLOWRANK_FORMAT", &format}};
-	int found;
+	const char *format;
+	const struct words_option list[] = {{"--format", "SLOWRANK_FORMAT", &format, NULL}};
+	struct words words = {.command = "history",
+		.usage = usage,
+		.options = list,
+		.option_count = WORDS_IN(list)};
+	int found, status = words_take(&words, argc, argv);
 
-	*folder = NULL;
-	for (int i = 1; i < argc; i++) {
-		const char *missing = NULL;
-
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			fputs(usage, stdout);
-			return STATUS_OK;
-		}
-		if (words_take_value(values, WORDS_IN(values), argc, argv, &i, &missing))
-			continue;
-		if (missing)
-			return complain("a value is missing after", missing);
-		if (argv[i][0] == '-' && argv[i][1])
-			return complain("no option", argv[i]);
-		if (*folder)
-			return complain("one folder at a time, not also", argv[i]);
-		*folder = argv[i];
-	}
-	if (!*folder)
+	if (status >= 0)
+		return status;
+	if (!words.other_count)
 		return complain("name the folder to look into", NULL);
+	if (words.other_count > 1)
+		return complain("one folder at a time, not also", words.others[1]);
+	*folder = words.others[0];
 	found = format ? words_find(formats, WORDS_IN(formats), format) : 0;
 	if (found < 0)
 		return complain("the format is text or json, not", format);
@@ -239,8 +228,8 @@ int cmd_history(int argc, char **argv)
 {
 	struct nodes nodes = {0};
 	struct paths paths = {0};
-	char *folder;
-	bool json;
+	char *folder = NULL;
+	bool json = false;
 	int status = parse(&folder, &json, argc, argv);
 
 	if (status >= 0)

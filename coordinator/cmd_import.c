@@ -11,6 +11,7 @@
 #include "coordinator/output/file.h"
 #include "coordinator/record/writer.h"
 #include "coordinator/report/import_batch.h"
+#include "coordinator/words.h"
 #include "probe/wire/encode.h"
 
 enum {
@@ -30,7 +31,7 @@ static const char usage[] =
 	"Exit status: 0; 2 for bad usage, or a trace that cannot be read.\n";
 
 struct import_options {
-	const char *input, *output, *from;
+	const char *input, *output;
 };
 
 struct sink {
@@ -40,56 +41,36 @@ struct sink {
 
 static int complain(const char *problem, const char *word)
 {
-	fprintf(stderr, "slowrank import: %s%s%s; see 'slowrank import --help'\n", problem,
-		word ? " " : "", word ? word : "");
-	return STATUS_BAD;
-}
-
-/* The value of option flag at argv[*index], in either form; NULL: it is another word. */
-static const char *option_value(const char *flag, int argc, char **argv, int *index)
-{
-	size_t length = strlen(flag);
-
-	if (strncmp(argv[*index], flag, length) != 0)
-		return NULL;
-	if (argv[*index][length] == '=')
-		return argv[*index] + length + 1;
-	if (argv[*index][length])
-		return NULL;
-	return *index + 1 < argc ? argv[++*index] : "";
+	return words_complain("import", problem, word);
 }
 
 /* Returns -1 to go on, or the exit status. */
 static int parse(struct import_options *options, int argc, char **argv)
 {
-	options->from = getenv("SLOWRANK_FROM");
-	options->output = getenv("SLOWRANK_OUTPUT");
-	for (int i = 1; i < argc; i++) {
-		const char *value;
+	const char *from;
+	const struct words_option list[] = {
+		{"--from", "SLOWRANK_FROM", &from, NULL},
+		{"--output", "SLOWRANK_OUTPUT", &options->output, NULL},
+		{"-o", "SLOWRANK_OUTPUT", &options->output, NULL},
+	};
+	struct words words = {.command = "import",
+		.usage = usage,
+		.options = list,
+		.option_count = WORDS_IN(list)};
+	int status = words_take(&words, argc, argv);
 
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			fputs(usage, stdout);
-			return STATUS_OK;
-		}
-		if ((value = option_value("--from", argc, argv, &i)))
-			options->from = value;
-		else if ((value = option_value("--output", argc, argv, &i)) ||
-			 (value = option_value("-o", argc, argv, &i)))
-			options->output = value;
-		else if (argv[i][0] == '-' && argv[i][1])
-			return complain("no option", argv[i]);
-		else if (options->input)
-			return complain("one trace at a time, not also", argv[i]);
-		else
-			options->input = argv[i];
-	}
-	if (!options->from || !*options->from)
+	if (status >= 0)
+		return status;
+	if (!from)
 		return complain("say what the trace is from: --from whatif", NULL);
-	if (strcmp(options->from, "whatif") != 0)
-		return complain("traces are from whatif, not", options->from);
-	if (!options->input)
+	if (strcmp(from, "whatif") != 0)
+		return complain("traces are from whatif, not", from);
+	if (!words.other_count)
 		return complain("name the trace to read", NULL);
-	if (!options->output || !*options->output)
+	if (words.other_count > 1)
+		return complain("one trace at a time, not also", words.others[1]);
+	options->input = words.others[0];
+	if (!options->output)
 		return complain("name the record to write: -o RECORD", NULL);
 	return -1;
 }

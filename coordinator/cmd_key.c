@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "coordinator/commands.h"
+#include "coordinator/words.h"
 #include "probe/auth/derived_key.h"
 #include "probe/auth/key_file.h"
-
-enum { EXIT_BAD_USAGE = 2 };
 
 static const char help[] =
 	"usage: slowrank key http|webhook [--key-file FILE]\n\n"
@@ -24,44 +23,27 @@ static const char help[] =
 static int fail(const char *why)
 {
 	fprintf(stderr, "slowrank key: %s\n", why);
-	return EXIT_BAD_USAGE;
-}
-
-static bool is_flag(const char *word, const char *flag)
-{
-	return strncmp(word, flag, strlen(flag)) == 0 &&
-	       (word[strlen(flag)] == '=' || !word[strlen(flag)]);
+	return WORDS_BAD;
 }
 
 int cmd_key(int argc, char **argv)
 {
-	const char *use = NULL, *path = getenv("SLOWRANK_KEY_FILE");
+	static const char *const uses[] = {DERIVED_KEY_HTTP, DERIVED_KEY_WEBHOOK};
+	const char *path;
+	const struct words_option list[] = {{"--key-file", "SLOWRANK_KEY_FILE", &path, NULL}};
+	struct words words = {
+		.command = "key", .usage = help, .options = list, .option_count = WORDS_IN(list)};
+	int status = words_take(&words, argc, argv);
 	char text[DERIVED_KEY_LENGTH], why[KEY_FILE_WHY_LENGTH];
 	struct key_file key;
 
-	for (int i = 1; i < argc; i++) {
-		const char *value = strchr(argv[i], '=');
-
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			fputs(help, stdout);
-			return 0;
-		}
-		if (is_flag(argv[i], "--key-file")) {
-			path = value ? value + 1 : i + 1 < argc ? argv[++i] : "";
-			if (!*path)
-				return fail("a value is missing after --key-file");
-		} else if (!use && (strcmp(argv[i], DERIVED_KEY_HTTP) == 0 ||
-					   strcmp(argv[i], DERIVED_KEY_WEBHOOK) == 0)) {
-			use = argv[i];
-		} else {
-			return fail("say which key: http or webhook; see 'slowrank key --help'");
-		}
-	}
-	if (!use)
-		return fail("say which key: http or webhook; see 'slowrank key --help'");
-	if (key_file_load(path && *path ? path : NULL, &key, why))
+	if (status >= 0)
+		return status;
+	if (words.other_count != 1 || words_find(uses, WORDS_IN(uses), words.others[0]) < 0)
+		return words_complain("key", "say which key: http or webhook", NULL);
+	if (key_file_load(path, &key, why))
 		return fail(why);
-	if (derived_key(key.key, use, text))
+	if (derived_key(key.key, words.others[0], text))
 		return fail("no memory");
 	puts(text);
 	return fflush(stdout) ? fail("cannot write the key") : 0;

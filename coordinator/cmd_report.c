@@ -66,9 +66,7 @@ static const char usage[] =
 
 static int complain(const char *problem, const char *word)
 {
-	fprintf(stderr, "slowrank report: %s%s%s; see 'slowrank report --help'\n", problem,
-		word ? " " : "", word ? word : "");
-	return STATUS_BAD;
+	return words_complain("report", problem, word);
 }
 
 static bool parse_number(const char *text, uint32_t *number)
@@ -116,58 +114,43 @@ static int take_choice(struct report_options *options, const char *format, const
 static int parse(struct report_options *options, int argc, char **argv)
 {
 	const char *format, *output, *explain, *of, *rank, *incident;
-	int status;
+	struct alert_settings *alerts = &options->alerts;
 	char problem[ALERT_LIMITS_PROBLEM_LENGTH];
-	const struct words_option values[] = {
-		{"--format", "SLOWRANK_FORMAT", &format},
-		{"--output", "SLOWRANK_OUTPUT", &output},
-		{"-o", "SLOWRANK_OUTPUT", &output},
-		{"--explain", "SLOWRANK_EXPLAIN", &explain},
-		{"--of", "SLOWRANK_OF", &of},
-		{"--rank", "SLOWRANK_RANK", &rank},
-		{"--incident", "SLOWRANK_INCIDENT", &incident},
-		{"--config", "SLOWRANK_CONFIG", &options->alerts.file},
-		{"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", &options->alerts.slowdown},
-		{"--alert-after", "SLOWRANK_ALERT_AFTER", &options->alerts.after},
-		{"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", &options->alerts.imbalance},
+	const struct words_option list[] = {
+		{"--format", "SLOWRANK_FORMAT", &format, NULL},
+		{"--output", "SLOWRANK_OUTPUT", &output, NULL},
+		{"-o", "SLOWRANK_OUTPUT", &output, NULL},
+		{"--explain", "SLOWRANK_EXPLAIN", &explain, NULL},
+		{"--of", "SLOWRANK_OF", &of, NULL},
+		{"--rank", "SLOWRANK_RANK", &rank, NULL},
+		{"--incident", "SLOWRANK_INCIDENT", &incident, NULL},
+		{"--config", "SLOWRANK_CONFIG", &alerts->file, NULL},
+		{"--alert-slowdown", "SLOWRANK_ALERT_SLOWDOWN", &alerts->slowdown, NULL},
+		{"--alert-after", "SLOWRANK_ALERT_AFTER", &alerts->after, NULL},
+		{"--silent-imbalance", "SLOWRANK_SILENT_IMBALANCE", &alerts->imbalance, NULL},
 	};
-	bool only_names = false;
+	struct words words = {.command = "report",
+		.usage = usage,
+		.options = list,
+		.option_count = WORDS_IN(list)};
+	int status = words_take(&words, argc, argv);
 
-	for (size_t k = 0; k < WORDS_IN(values); k++)
-		*values[k].value = words_variable(values[k].variable);
-	for (int i = 1; i < argc; i++) {
-		const char *missing = NULL;
-
-		if (only_names || argv[i][0] != '-' || !argv[i][1]) {
-			if (options->record)
-				return complain("one record at a time, not also", argv[i]);
-			options->record = argv[i];
-			continue;
-		}
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			fputs(usage, stdout);
-			return STATUS_OK;
-		}
-		if (strcmp(argv[i], "--") == 0)
-			only_names = true;
-		else if (words_take_value(values, WORDS_IN(values), argc, argv, &i, &missing))
-			continue;
-		else if (missing)
-			return complain("a value is missing after", missing);
-		else
-			return complain("no option", argv[i]);
-	}
-	if (!options->record)
+	if (status >= 0)
+		return status;
+	if (!words.other_count)
 		return complain("name the record to read", NULL);
+	if (words.other_count > 1)
+		return complain("one record at a time, not also", words.others[1]);
+	options->record = words.others[0];
 	status = take_choice(options, format, of, rank, incident);
 	if (status >= 0)
 		return status;
-	options->explain = explain && *explain;
+	options->explain = explain;
 	if (options->explain && !report_sheets_parse(explain, &options->wish))
 		return complain("explain RANK, RANK:STEP, transfers or all, not", explain);
-	if (output && *output && strcmp(output, "-") != 0)
+	if (output && strcmp(output, "-") != 0)
 		options->output = output;
-	if (alert_limits_load(&options->alerts, &options->limits, stderr, problem))
+	if (alert_limits_load(alerts, &options->limits, stderr, problem))
 		return complain(problem, NULL);
 	return -1;
 }

@@ -87,9 +87,7 @@ static const char usage[] =
 
 static int complain(const char *problem, const char *word)
 {
-	fprintf(stderr, "slowrank watch: %s%s%s; see 'slowrank watch --help'\n", problem,
-		word ? " " : "", word ? word : "");
-	return STATUS_BAD;
+	return words_complain("watch", problem, word);
 }
 
 /* Returns -1 to go on, or the exit status. */
@@ -118,37 +116,25 @@ static int take_values(
 static int parse(struct watch_options *options, int argc, char **argv)
 {
 	const char *ranks, *host, *every;
-	const struct words_option values[] = {
-		{"--ranks", "SLOWRANK_RANKS", &ranks},
-		{"--host", "SLOWRANK_HOST", &host},
-		{"--every", "SLOWRANK_EVERY", &every},
-		{"--key-file", "SLOWRANK_KEY_FILE", &options->key_file},
+	const struct words_option list[] = {
+		{"--ranks", "SLOWRANK_RANKS", &ranks, NULL},
+		{"--host", "SLOWRANK_HOST", &host, NULL},
+		{"--every", "SLOWRANK_EVERY", &every, NULL},
+		{"--key-file", "SLOWRANK_KEY_FILE", &options->key_file, NULL},
+		{"--named", NULL, NULL, &options->wish.named},
+		{"--lines", NULL, NULL, &options->lines},
 	};
+	struct words words = {.command = "watch",
+		.usage = usage,
+		.options = list,
+		.option_count = WORDS_IN(list)};
+	int status = words_take(&words, argc, argv);
 
-	for (size_t k = 0; k < WORDS_IN(values); k++)
-		*values[k].value = words_variable(values[k].variable);
-	for (int i = 1; i < argc; i++) {
-		const char *missing = NULL;
-
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-			fputs(usage, stdout);
-			return STATUS_OK;
-		}
-		if (strcmp(argv[i], "--named") == 0)
-			options->wish.named = true;
-		else if (strcmp(argv[i], "--lines") == 0)
-			options->lines = true;
-		else if (words_take_value(values, WORDS_IN(values), argc, argv, &i, &missing))
-			continue;
-		else if (missing)
-			return complain("a value is missing after", missing);
-		else if (argv[i][0] == '-')
-			return complain("no option", argv[i]);
-		else if (options->place)
-			return complain("one job at a time, not also", argv[i]);
-		else
-			options->place = argv[i];
-	}
+	if (status >= 0)
+		return status;
+	if (words.other_count > 1)
+		return complain("one job at a time, not also", words.others[1]);
+	options->place = words.other_count ? words.others[0] : NULL;
 	return take_values(options, ranks, host, every);
 }
 

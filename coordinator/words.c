@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator/words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,13 @@ const char *words_variable(const char *name)
 	const char *value = getenv(name);
 
 	return value && *value ? value : NULL;
+}
+
+int words_complain(const char *command, const char *problem, const char *word)
+{
+	fprintf(stderr, "slowrank %s: %s%s%s; see 'slowrank %s --help'\n", command, problem,
+		word ? " " : "", word ? word : "", command);
+	return WORDS_BAD;
 }
 
 /* The value of the option at argv[*index] when it is flag or flag=VALUE; NULL otherwise, or
@@ -38,16 +46,51 @@ static const char *option_value(
 	return NULL;
 }
 
-bool words_take_value(const struct words_option *options, size_t count, int argc, char **argv,
-	int *index, const char **missing)
+/* Takes the option at argv[*index]. False: it is none of them, or *missing is the one whose value is. */
+static bool take_option(
+	const struct words *words, int argc, char **argv, int *index, const char **missing)
 {
-	for (size_t k = 0; k < count && !*missing; k++) {
-		const char *value = option_value(options[k].flag, argc, argv, index, missing);
+	for (size_t k = 0; k < words->option_count && !*missing; k++) {
+		const struct words_option *option = &words->options[k];
+		const char *value = NULL;
 
+		if (!option->given)
+			value = option_value(option->flag, argc, argv, index, missing);
+		else if (strcmp(argv[*index], option->flag) == 0)
+			return *option->given = true;
 		if (value) {
-			*options[k].value = value;
+			*option->value = value;
 			return true;
 		}
 	}
 	return false;
+}
+
+int words_take(struct words *words, int argc, char **argv)
+{
+	bool only_others = false;
+
+	for (size_t k = 0; k < words->option_count; k++) {
+		if (words->options[k].value)
+			*words->options[k].value = words_variable(words->options[k].variable);
+	}
+	words->others = argv;
+	words->other_count = 0;
+	for (int i = 1; i < argc; i++) {
+		const char *missing = NULL;
+
+		if (only_others || argv[i][0] != '-' || !argv[i][1]) {
+			words->others[words->other_count++] = argv[i];
+		} else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+			fputs(words->usage, stdout);
+			return 0;
+		} else if (strcmp(argv[i], "--") == 0) {
+			only_others = true;
+		} else if (!take_option(words, argc, argv, &i, &missing)) {
+			return words_complain(words->command,
+				missing ? "a value is missing after" : "no option",
+				missing ? missing : argv[i]);
+		}
+	}
+	return -1;
 }

@@ -3,10 +3,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/attach/process_stat.h"
 #include "probe/process_tree.h"
 
 enum { PROCESSES_MAX = 65536 };
@@ -94,36 +94,20 @@ void process_scan_add_root(struct process_scan *scan, pid_t pid)
 	scan->root_added |= add_known(scan, pid);
 }
 
-/* The parent of a process: field 4 of /proc/PID/stat, behind the name in brackets. 0 = gone. */
-static pid_t parent_of(pid_t pid)
-{
-	char path[64], line[512];
-	const char *after;
-	int parent = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (fgets(line, sizeof(line), file) && (after = strrchr(line, ')')) &&
-		sscanf(after, ") %*c %d", &parent) != 1)
-		parent = 0;
-	fclose(file);
-	return (pid_t)parent;
-}
-
 /*
  * Looks follow each other faster than process numbers come round again. Who gets another parent has lost its
  * own, and is ours if that one was.
  */
 static pid_t known_parent_of(const struct process_scan *scan, pid_t pid, size_t *at)
 {
+	struct process_stat stat;
+
 	while (*at < scan->before_count && scan->before[*at].pid < pid)
 		++*at;
 	if (*at < scan->before_count && scan->before[*at].pid == pid && scan->before[*at].parent)
 		return scan->before[*at].parent;
-	return parent_of(pid);
+	(void)process_stat_read(pid, &stat);
+	return stat.parent; /* 0: gone */
 }
 
 static void read_all(struct process_scan *scan)

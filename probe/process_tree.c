@@ -5,33 +5,21 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "probe/attach/process_stat.h"
+
 enum { TREE_SIZE_MAX = 65536 };
 
-/* The parent of a process, or -1 when it is gone. */
-static pid_t read_parent(pid_t pid)
+static struct attach_process with_parent(pid_t pid)
 {
-	char path[64], text[512];
-	int parent = -1;
+	struct process_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return -1;
-	if (fgets(text, sizeof(text), file)) {
-		/* The name is in brackets and may hold anything, brackets too. */
-		char *after = strrchr(text, ')');
-
-		if (!after || sscanf(after + 1, " %*c %d", &parent) != 1)
-			parent = -1;
-	}
-	fclose(file);
-	return (pid_t)parent;
+	(void)process_stat_read(pid, &stat);
+	return (struct attach_process){pid, stat.parent}; /* 0: it is gone */
 }
 
 static size_t list_processes(struct attach_process *list, size_t capacity)
@@ -41,10 +29,8 @@ static size_t list_processes(struct attach_process *list, size_t capacity)
 	size_t count = 0;
 
 	while (directory && (entry = readdir(directory)) && count < capacity) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
-		pid_t pid = (pid_t)atoi(entry->d_name);
-		list[count++] = (struct attach_process){pid, read_parent(pid)};
+		if (isdigit((unsigned char)entry->d_name[0]))
+			list[count++] = with_parent((pid_t)atoi(entry->d_name));
 	}
 	if (directory)
 		closedir(directory);
@@ -61,7 +47,7 @@ size_t process_tree_find(const pid_t *roots, size_t root_count, struct attach_pr
 	if (!list || !tree)
 		goto out;
 	for (size_t i = 0; i < root_count && count < TREE_SIZE_MAX; i++)
-		tree[count++] = (struct attach_process){roots[i], read_parent(roots[i])};
+		tree[count++] = with_parent(roots[i]);
 	process_count = list_processes(list, TREE_SIZE_MAX);
 	for (size_t at = 0; at < count; at++) {
 		for (size_t i = 0; i < process_count && count < TREE_SIZE_MAX; i++) {

@@ -331,7 +331,7 @@ static void put_holder(struct comparison *comparison, struct told *own)
 
 	if (!used)
 		return;
-	stack_tree_fill_others(&comparison->tree, own->segments);
+	stack_tree_fill(&comparison->tree, (struct stack_choice){.others_in = own->segments});
 	tell_place(comparison, STACK_GROUP_OTHER, &other);
 	if (!is_as_long(&other, own->over_ns) || used + 2 >= sizeof(own->where.text))
 		return;
@@ -350,7 +350,7 @@ static struct verdict_where where_of_class(
 
 	if (by_others)
 		return where_of(comparison, class == STACK_CLASS_DATA_LOADER ? worker : other);
-	stack_tree_fill(&comparison->tree, class);
+	stack_tree_fill(&comparison->tree, (struct stack_choice){.only = class});
 	tell_place(comparison, STACK_GROUP_WORKS, &own);
 	if (class == STACK_CLASS_DATA_LOADER && is_as_long(worker, own.over_ns))
 		return where_of(comparison, worker);
@@ -373,7 +373,7 @@ static void tell_code(struct comparison *comparison, struct stack_excess *excess
 {
 	struct told own = {0};
 
-	stack_tree_fill(&comparison->tree, STACK_CLASS_CODE);
+	stack_tree_fill(&comparison->tree, (struct stack_choice){.only = STACK_CLASS_CODE});
 	tell_place(comparison, STACK_GROUP_WORKS, &own);
 	excess->where = own.where;
 	excess->own_ns = own.where.ms_per_step * 1e6;
@@ -454,7 +454,7 @@ int stack_profile_compare(const struct stack_profile *suspect, const struct stac
 		return error;
 	for (int of = 0; of < STACK_SIDES; of++)
 		add_sums(&comparison, of);
-	stack_tree_fill(&comparison.tree, STACK_CLASS_NONE);
+	stack_tree_fill(&comparison.tree, (struct stack_choice){0});
 	for (int group = 0; group < STACK_GROUP_NR; group++)
 		tell_place(&comparison, (enum stack_group)group, &comparison.places[group]);
 	tell_all(&comparison, &difference->all);

@@ -314,49 +314,40 @@ static uint32_t add_sum(
 	return at;
 }
 
-static void empty(struct stack_tree *tree)
+/* The group in which a sum is in the tree. */
+static enum stack_group chosen_group(const struct stack_tree *tree, int of,
+	const struct stack_sum *sum, const struct stack_choice *choice)
+{
+	const struct stack_side *side = &tree->sides[of];
+	enum stack_group group = stack_tree_group(side, sum);
+
+	if (choice->others_in)
+		return group == STACK_GROUP_OTHER &&
+				       (of == STACK_CONTROL || choice->others_in[sum->segment])
+			       ? group
+			       : STACK_GROUP_LEFT_OUT;
+	if (choice->only == STACK_CLASS_NONE)
+		return group;
+	return (group == STACK_GROUP_WORKS || group == STACK_GROUP_WAITS) &&
+			       stack_tree_class(side, sum) == choice->only
+		       ? STACK_GROUP_WORKS
+		       : STACK_GROUP_LEFT_OUT;
+}
+
+void stack_tree_fill(struct stack_tree *tree, struct stack_choice choice)
 {
 	tree->count = 0;
 	memset(tree->buckets, 0xff, (tree->bucket_mask + (size_t)1) * sizeof(*tree->buckets));
-}
-
-void stack_tree_fill(struct stack_tree *tree, enum stack_class only)
-{
-	empty(tree);
 	for (int of = 0; of < STACK_SIDES; of++) {
 		struct stack_side *side = &tree->sides[of];
 
 		for (uint32_t i = 0; i < side->profile->sum_count; i++) {
 			const struct stack_sum *sum = &side->profile->sums[i];
-			enum stack_group group = stack_tree_group(side, sum);
+			enum stack_group group = chosen_group(tree, of, sum, &choice);
 
-			side->leaves[i] = STACK_NODE_NONE;
-			if (only != STACK_CLASS_NONE && group == STACK_GROUP_WAITS)
-				group = STACK_GROUP_WORKS;
-			if (group == STACK_GROUP_LEFT_OUT ||
-				(only != STACK_CLASS_NONE &&
-					(group != STACK_GROUP_WORKS ||
-						stack_tree_class(side, sum) != only)))
-				continue;
-			side->leaves[i] = add_sum(tree, of, sum, group);
-		}
-	}
-}
-
-void stack_tree_fill_others(struct stack_tree *tree, const bool *segments)
-{
-	empty(tree);
-	for (int of = 0; of < STACK_SIDES; of++) {
-		struct stack_side *side = &tree->sides[of];
-
-		for (uint32_t i = 0; i < side->profile->sum_count; i++) {
-			const struct stack_sum *sum = &side->profile->sums[i];
-			enum stack_group group = stack_tree_group(side, sum);
-
-			side->leaves[i] = STACK_NODE_NONE;
-			if (group == STACK_GROUP_OTHER &&
-				(of == STACK_CONTROL || segments[sum->segment]))
-				side->leaves[i] = add_sum(tree, of, sum, group);
+			side->leaves[i] = group == STACK_GROUP_LEFT_OUT
+						  ? STACK_NODE_NONE
+						  : add_sum(tree, of, sum, group);
 		}
 	}
 }

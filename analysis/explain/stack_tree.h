@@ -58,14 +58,16 @@ int stack_tree_init(struct stack_tree *tree, const struct stack_profile *suspect
 	const struct stack_profile *control) __attribute__((warn_unused_result));
 void stack_tree_fini(struct stack_tree *tree);
 
-/* Makes it anew: of all sums, or of the callers' sums of one class (enum stack_class), which then are of one group. */
-void stack_tree_fill(struct stack_tree *tree, enum stack_class only);
+/* Of which sums a tree is made: of all, or of some. */
+struct stack_choice {
+	enum stack_class only; /* of callers' sums of this class, which then are of one group */
+	/* Or of other threads': what the suspect's do in these segments (by their indices), and the control's at any time.
+	   What a thread always does is no excess then. */
+	const bool *others_in;
+};
 
-/*
- * Makes it anew: of other threads, what the suspect's do in these segments (by their indices) and the control's at any time. What
- * a thread always does is no excess then.
- */
-void stack_tree_fill_others(struct stack_tree *tree, const bool *segments);
+/* Makes it anew. */
+void stack_tree_fill(struct stack_tree *tree, struct stack_choice choice);
 
 /* What a sum is: of one side, by its index. */
 enum stack_class stack_tree_class(const struct stack_side *side, const struct stack_sum *sum);

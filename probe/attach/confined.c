@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "probe/attach/process_stat.h"
+
 enum { LOOK_MS = 50 };
 
 #if defined(__x86_64__)
@@ -130,17 +132,9 @@ _Noreturn static void be_confined(int (*work)(void *state), void *state, size_t 
 /* Whether a process runs, or would if it had a CPU. */
 static bool is_ready(pid_t pid)
 {
-	char path[32], state = '\0';
-	FILE *file;
+	struct process_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (file) {
-		if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
-			state = '\0';
-		fclose(file);
-	}
-	return state == 'R';
+	return process_stat_read(pid, &stat) == 0 && stat.state == 'R';
 }
 
 /* All of it, or less when its writer has ended or blocked for too long; what it may run, the kernel limits. */

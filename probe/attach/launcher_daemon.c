@@ -10,35 +10,9 @@
 #include <unistd.h>
 
 #include "probe/attach/environment_text.h"
+#include "probe/attach/process_stat.h"
 
 enum { ANCESTORS_MAX = 64, COMMAND_BYTES_MAX = 4096 };
-
-/* Fields 4 and 22 of /proc/PID/stat, behind the name in brackets. */
-static int read_stat(pid_t pid, pid_t *parent, uint64_t *start_ticks)
-{
-	char path[64], line[1024];
-	const char *after = NULL;
-	unsigned long long start;
-	int found;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return -ENOENT;
-	if (fgets(line, sizeof(line), file))
-		after = strrchr(line, ')');
-	fclose(file);
-	if (!after ||
-		sscanf(after,
-			") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
-			"%*d %llu",
-			&found, &start) != 2)
-		return -ENOENT;
-	*parent = (pid_t)found;
-	*start_ticks = start;
-	return 0;
-}
 
 static int has_variable(pid_t pid, const char *name, bool *has)
 {
@@ -55,24 +29,24 @@ static int has_variable(pid_t pid, const char *name, bool *has)
 
 int launcher_daemon_find(pid_t rank, const char *rank_variable, struct launcher_daemon *daemon)
 {
-	pid_t pid = rank, parent;
-	uint64_t start_ticks;
+	struct process_stat stat;
+	pid_t pid = rank;
 
 	for (int i = 0; i < ANCESTORS_MAX; i++) {
 		bool has = true;
-		int error = read_stat(pid, &parent, &start_ticks);
+		int error = process_stat_read(pid, &stat);
 
 		if (!error && i > 0)
 			error = has_variable(pid, rank_variable, &has);
 		if (error)
 			return error;
 		if (!has) {
-			*daemon = (struct launcher_daemon){pid, start_ticks};
+			*daemon = (struct launcher_daemon){pid, stat.start_ticks};
 			return 0;
 		}
-		if (parent <= 1) /* an orphan's ancestors are not known */
+		if (stat.parent <= 1) /* an orphan's ancestors are not known */
 			return -ENOENT;
-		pid = parent;
+		pid = stat.parent;
 	}
 	return -ENOENT;
 }

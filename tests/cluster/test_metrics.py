@@ -158,16 +158,20 @@ def check_steps(text):
 
 
 def check_dashboard(monitoring):
-    """Each panel's queries give something."""
+    """Each query of panels, marks and lists to choose from gives something."""
     with open(os.path.join(DEPLOY, "grafana", "slowrank.json"), encoding="utf-8") as file:
-        panels = json.load(file)["panels"]
-    for panel in panels:
-        for target in panel["targets"]:
-            expression = target["expr"].replace("$__rate_interval", "5s").replace("$instance", ".*").replace(
-                "$job", "slowrank")
-            jobs.wait_until(lambda asked=expression: monitoring.query(asked),
-                            f"panel '{panel['title']}' shows something: {expression}", seconds=10)
-    check(len(panels) > 10, "the dashboard has panels")
+        text = file.read()
+    dashboard = json.loads(text)
+    queries = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += [(mark["name"], mark["expr"]) for mark in dashboard["annotations"]["list"]]
+    check(len(dashboard["panels"]) > 10 and len(queries) == text.count('"expr"'), "queries of the dashboard that are not tried")
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            series, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"]).groups()
+            queries.append((variable["name"], f"count by ({label}) ({series})"))
+    for what, query in queries:
+        expression = query.replace("$__rate_interval", "5s").replace("$instance", ".*").replace("$job", "slowrank")
+        jobs.wait_until(lambda asked=expression: monitoring.query(asked), f"'{what}' shows something: {expression}", seconds=10)
 
 
 class Alerts:

@@ -21,6 +21,7 @@ class Browser:
     """One tab; a context manager."""
 
     def __init__(self, width=1200, height=900):
+        self.width = width
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # pylint: disable=consider-using-with; what it started may still write
         to_read, self.to_browser = os.pipe()
         self.from_browser, to_write = os.pipe()
@@ -109,8 +110,9 @@ class Browser:
         self.mouse("mouseReleased", x, y)
 
     def picture(self, path, top=0, height=900):
+        """Of all the page's width, as wide as those in docs/."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
-                         clip={"x": 0, "y": top, "width": 1185, "height": height, "scale": 0.75})["data"]
+                         clip={"x": 0, "y": top, "width": self.width, "height": height, "scale": 889 / self.width})["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))
 

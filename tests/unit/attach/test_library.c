@@ -74,7 +74,7 @@ static void of_a_launcher_and_of_a_script(void **state)
 	write_file(script, "#!/bin/sh\nexec mpirun true\n", 0755);
 	char *commands[][5] = {
 		{"mpirun", "-n", "2", script, NULL}, {script, NULL}, {"mpirun", NULL}};
-	if (access("/usr/lib/x86_64-linux-gnu/libmpi.so.40", R_OK) < 0) {
+	if (!dlopen("libmpi.so.40", RTLD_LAZY)) {
 		print_message("skipped: libmpi.so.40 is not installed\n");
 		skip();
 	}

@@ -5,6 +5,11 @@
 set -euo pipefail
 export LC_ALL=C
 library=$(readlink -f "${1:?usage: elsewhere.sh LIBRARY}")
+machine() { od -An -tx1 -j18 -N2 "$(readlink -f "$1")"; } # e_machine of an ELF file
+[[ $(machine "$library") == "$(machine /usr/bin/env)" ]] || {
+	echo "skipped: the library is for another processor than this machine's programs"
+	exit 77
+}
 folder=$(mktemp -d "${TMPDIR:-/tmp}/slowrank-elsewhere-XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 # The loader takes blanks and colons as ends of names, which a build's folder may have.

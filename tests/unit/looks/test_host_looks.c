@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,12 +161,40 @@ static double time_in_wait(const struct stack_profile *profile, pid_t pid, bool 
 	return time_ms;
 }
 
+/* What /proc says of a process: a word of its file. */
+static bool read_word(pid_t pid, const char *name, const char *format, void *word)
+{
+	char path[32];
+	FILE *file;
+	bool found;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	file = fopen(path, "re");
+	found = file && fscanf(file, format, word) == 1;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* A process that is translated (qemu-user) waits in a call of the other processor's, whose number is another one. */
+static void skip_where_calls_are_others(void)
+{
+	int call;
+
+	usleep(200000);
+	if (read_word(target, "syscall", "%d", &call) && call != SYS_read) {
+		print_message("skipped: the kernel has it in call %d, not in read()\n", call);
+		skip();
+	}
+}
+
 static void test_steps(void **state)
 {
 	const struct stack_profile *profile;
 	double length_ms;
 
 	(void)state;
+	skip_where_calls_are_others();
 	ask(20, target);
 	assert_true(host_looks_are_busy(looks));
 	profile = wait_for_profile();
@@ -255,10 +284,12 @@ static void test_busy_workers(void **state)
 static void test_at_once(void **state)
 {
 	const struct stack_profile *profile;
-	int64_t begin_ns = now().value;
+	int64_t begin_ns;
 	bool found = false;
 
 	(void)state;
+	skip_where_calls_are_others();
+	begin_ns = now().value;
 	ask(0, target);
 	profile = wait_for_profile();
 	assert_int_equal(profile->result, STACK_RESULT_DONE);
@@ -274,6 +305,7 @@ static void test_at_once(void **state)
 static void test_uninterruptible(void **state)
 {
 	const struct stack_profile *profile;
+	char run_state = 'D';
 	bool found = false;
 	pid_t parent = fork();
 
@@ -288,6 +320,12 @@ static void test_uninterruptible(void **state)
 		_exit(0);
 	}
 	usleep(200000);
+	if (read_word(parent, "stat", "%*d (%*[^)]) %c", &run_state) && run_state != 'D') {
+		print_message("skipped: vfork() is a fork() here\n"); /* as of qemu-user */
+		kill(parent, SIGKILL);
+		waitpid(parent, NULL, 0);
+		skip();
+	}
 	ask(0, parent);
 	profile = wait_for_profile();
 	for (uint32_t i = 0; i < profile->node_count; i++) {
@@ -395,7 +433,11 @@ static void test_late_sampler(void **state)
 		kill(sampler, SIGCONT);
 	profile = wait_for_profile();
 	assert_int_not_equal(profile->result, STACK_RESULT_FAILED);
+#if defined(__x86_64__)
 	assert_string_equal(profile->why, "");
+#else
+	assert_non_null(strstr(profile->why, "native frames may be missing"));
+#endif
 }
 
 /* Steps go on while a sampler that has seen enough is about to tell its end. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child of this process that waits in a known function, runs in another one, and ends. */
 #include <bpf/bpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -178,26 +179,45 @@ static size_t count_read(const struct stack_sample *sample)
 	return count;
 }
 
+/* Of the process, with what is not the program's own: a sanitizer's, a translator's. */
+static size_t count_threads(pid_t pid)
+{
+	char path[32];
+	struct dirent *entry;
+	size_t count = 0;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	assert_non_null(tasks);
+	while ((entry = readdir(tasks)))
+		count += entry->d_name[0] != '.';
+	closedir(tasks);
+	return count;
+}
+
 /* Without time for more, the main thread is read and one other, until all had their turn; then they stay as they were seen. */
 static void test_no_time_for_all(void **state)
 {
 	static struct stack_sample sample;
 	struct stack_target *target;
 	pid_t child = start_threads();
+	size_t others = count_threads(child) - 1;
 
 	(void)state;
+	assert_true(others >= OTHERS);
 	assert_int_equal(stack_target_open(child, &target), 0);
-	for (size_t i = 1; i <= OTHERS; i++) {
+	for (size_t i = 1; i <= others; i++) {
 		assert_int_equal(stack_target_sample(target, i, 0, &sample), 0);
-		assert_int_equal(sample.count, 1 + OTHERS);
+		assert_int_equal(sample.count, 1 + others);
 		assert_int_equal(sample.threads[0].now.tid, child);
 		assert_false(sample.threads[0].torn);
 		assert_int_equal(count_read(&sample), 1 + i);
-		assert_int_equal(sample.torn, OTHERS - i);
+		assert_int_equal(sample.torn, others - i);
 	}
 	memset(&sample, 0, sizeof(sample));
 	assert_int_equal(stack_target_sample(target, 0, UINT64_MAX, &sample), 0);
-	assert_int_equal(count_read(&sample), 1 + OTHERS);
+	assert_int_equal(count_read(&sample), 1 + others);
 	stack_target_close(target);
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, NULL, 0), child);

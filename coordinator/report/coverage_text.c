@@ -49,6 +49,9 @@ void coverage_text_add_unseen(struct line *line, const struct report_model *mode
 	if (model->world_size > model->rank_count)
 		line_add(line, "; %" PRIu32 " of %" PRIu32 " ranks were not seen",
 			model->world_size - model->rank_count, model->world_size);
+	if (2 * model->totals.steps_incomplete > model->totals.steps)
+		line_add(line, "; calls of some rank are missing in %" PRIu64 " of the steps",
+			model->totals.steps_incomplete);
 	if (coverage_unseen_end_s(model) > 0)
 		line_add(line, "; in the last %.0f s no step was seen",
 			coverage_unseen_end_s(model));

@@ -342,16 +342,16 @@ def score(slowrank, folder):
     if result["mode"] == "attach":
         add.begin_with_the_record(truth, report)
     coverage, job = report["coverage"], report["job"]
-    seconds = (job["end_unix_ns"] - job["start_unix_ns"]) / 1e9
+    seconds = truth["ended_s"] - truth["step_begins_s"][0]
     result.update(score=rules.score(truth, report, alerts), joined=job["steps"] - coverage["steps_incomplete"],
                   lost=coverage["dropped"] + coverage["batches_lost"], ranks_seen=job["ranks"],
-                  calls_a_second=round(coverage["events"] / max(seconds, 0.1)), probe_cpu_percent=coverage["probe_cpu_percent"],
+                  events_a_second=round(coverage["events"] / max(seconds, 1)), probe_cpu_percent=coverage["probe_cpu_percent"],
                   step_ms=report["summary"]["step_ms_median"])
     return result
 
 
 def table(results):
-    lines = ["| program | mode | steps, of true | joined | lost | calls a second | probe, % of a core | windows | "
+    lines = ["| program | mode | steps, of true | joined | lost | events a second | probe, % of a core | windows | "
              + " | ".join(COLUMNS) + " | false | disturbed |", "| --- | --- |" + " ---: |" * 13]
     counts = dict.fromkeys(("windows", *COLUMNS, "false", "disturbed"), 0)
     for result in results:
@@ -367,7 +367,7 @@ def table(results):
             counts[key] += value
         steps = "none" if scored["steps_right"] is None and scored["true_steps"] == 2 else \
             f"{scored['report_steps']} of {scored['true_steps']}"
-        lines.append(f"{start} {steps} | {result['joined']} | {result['lost']} | {result['calls_a_second']} | "
+        lines.append(f"{start} {steps} | {result['joined']} | {result['lost']} | {result['events_a_second']} | "
                      f"{result['probe_cpu_percent']:.1f} | " + " | ".join(map(str, row.values())) + " |")
     lines.append("| **sum** | |" + " |" * 5 + " " + " | ".join(f"**{value}**" for value in counts.values()) + " |")
     return "\n".join(lines) + "\n"

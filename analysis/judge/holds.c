@@ -193,8 +193,7 @@ static bool kept_since(const struct judge *judge, uint32_t rank, int64_t from_ns
 
 	*known_ns = sampled_before(state, judge_now_ns(judge));
 	if (!state->in_block || state->usual.running <= 0 ||
-		!evidence_rate(
-			state->evidence, METRIC_PROCESS_CPU_NS, before_ns, *known_ns, &rate))
+		!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, before_ns, *known_ns, &rate))
 		return false;
 	span_ns = (double)(*known_ns - before_ns) / state->usual.running;
 	*kept_ns = fmax(state->usual.running - rate, 0) * span_ns;

@@ -295,6 +295,7 @@
 #define OWN_RIVALS_MAX PART_SHARE /* of the time others ran instead */
 /* Throttling beyond doubt: its share of the delay; the controls have none. */
 #define THROTTLED_SHARE_MIN PART_SHARE
+#define STOPPED_SHARE_MIN PART_SHARE /* stopped beyond doubt: the same */
 /* Any rank's runtime collects now and then: below this level that must last. */
 #define COLLECTOR_SHARE_MIN PART_SHARE
 /*

@@ -12,7 +12,6 @@ later call skips what is there.
 Prints a table in Markdown. Exit status 1: a job was split, or ranks were missing. Needs root.
 """
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -31,7 +30,6 @@ import truth as truth_of  # noqa: E402
 KINDS = ("compute", "throttle", "contention", "minor")
 SHAPES = ((2, 2), (2, 3), (3, 1), (3, 2), (4, 1))
 ONE_HOST = "one host"
-AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
 COLUMNS = ("one record", "all ranks", "fault", "named", "class", "as on one host", "false")
 
 
@@ -50,23 +48,6 @@ def draw(seed, kinds=KINDS):
     if kind == "contention":  # there must be computing to be held up, in short turns
         options.update(compute_ms=round(dice.uniform(10, 13) / rank_count, 2), turn_ms=0.4)
     return shape, options
-
-
-@contextlib.contextmanager
-def one_by_one():
-    """While it lasts, hogs and ranks share a core one by one, not by session: some launchers make one for each rank."""
-    before = None
-    if os.access(AUTOGROUP, os.W_OK):
-        with open(AUTOGROUP, encoding="utf-8") as file:
-            before = file.read()
-        with open(AUTOGROUP, "w", encoding="utf-8") as file:
-            file.write("0")
-    try:
-        yield
-    finally:
-        if before is not None:
-            with open(AUTOGROUP, "w", encoding="utf-8") as file:
-                file.write(before)
 
 
 def on_one_host(job):
@@ -161,7 +142,7 @@ def main():
         for name in () if arguments.summary else arguments.launchers:
             if (name, seed) in done or time.monotonic() > deadline:
                 continue
-            with one_by_one():
+            with jobs.one_by_one():
                 results.append(run_case(arguments, name, seed))
             print(json.dumps({k: v for k, v in results[-1].items() if k != "windows"}), flush=True)
             with open(arguments.results, "a", encoding="utf-8") as file:

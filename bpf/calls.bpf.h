@@ -329,6 +329,7 @@ int on_call(struct pt_regs *ctx)
 		return 0;
 	}
 	thread->open = CALL_OPEN;
+	thread->kept_ns = 0;
 	thread->saved = thread->now;
 	thread->now = nothing;
 	return 0;
@@ -516,6 +517,7 @@ int on_return(struct pt_regs *ctx)
 		take_device_wait(thread, process, row->action, now);
 		return 0;
 	}
+	length -= take_hold(thread, task, now);
 	thread->now.comm_call_ns += length;
 	thread->total.comm_call_ns += length;
 	__sync_fetch_and_add(&process->total.comm_call_ns, length);

@@ -135,6 +135,9 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 		thread->off_reason = task_is_throttled(prev) ? REASON_THROTTLED : REASON_PREEMPTED;
 		if (thread->off_reason == REASON_PREEMPTED)
 			remember_other(thread, next);
+		/* Who gives way while it waits (sched_yield()) is in a system call. */
+		thread->kept_off = thread->off_reason == REASON_THROTTLED || preempt ||
+				   !task_in_system_call(prev);
 		return;
 	}
 	if (!BPF_CORE_READ_BITFIELD(prev, in_iowait))
@@ -145,9 +148,27 @@ static __always_inline void leave_cpu(struct thread_state *thread,
 	if (thread->off_reason == REASON_ASLEEP)
 		start_nap(thread, process, thread->off_start);
 	/* All threads of a process are stopped at once: one of them tells. */
-	thread->stopped = prev->pid == prev->tgid && task_is_stopped(prev);
+	thread->kept_off = task_is_stopped(prev);
+	thread->stopped = prev->pid == prev->tgid && thread->kept_off;
 	if (thread->stopped && prev->ptrace)
 		remember_other(thread, prev->parent);
+}
+
+/* Who was kept off, ran for less than this, and is kept off again, may not have got as far as to look for its message. */
+enum { KEPT_AGAIN_NS = 1000000 };
+
+static __always_inline void note_kept(struct thread_state *thread, __u64 length, __u64 now)
+{
+	if (!thread->kept_off || thread->off_start - thread->kept_end > KEPT_AGAIN_NS)
+		thread->kept_ns = 0;
+	if (!thread->kept_off)
+		return;
+	if (!thread->kept_ns)
+		thread->kept_start = thread->off_start;
+	if (length >= thread->kept_ns)
+		thread->kept_reason = thread->stopped ? REASON_STOPPED : thread->off_reason;
+	thread->kept_ns += length;
+	thread->kept_end = now;
 }
 
 static __always_inline void enter_cpu(struct thread_state *thread,
@@ -180,7 +201,7 @@ static __always_inline void enter_cpu(struct thread_state *thread,
 	 * Whom to name: who was switched in first, unless another had the CPU for most of the
 	 * time. For a thread that slept, who had the CPU when it got it.
 	 */
-	if (length >= off_cpu_event_ns && prev->pid &&
+	if (length >= off_cpu_event_ns && prev->pid && !thread->stopped &&
 		(!runnable || (thread->off_cpu == bpf_get_smp_processor_id() &&
 				      task_ran_most_of_wait(prev, next, length))))
 		remember_other(thread, prev);
@@ -188,8 +209,29 @@ static __always_inline void enter_cpu(struct thread_state *thread,
 		emit_off_cpu(thread, next, thread->off_start, now, thread->off_reason);
 	if (!runnable)
 		thread->blocked_ns = length;
+	if (thread->open)
+		note_kept(thread, length, now);
 	thread->off_start = 0;
 	thread->looked_ns = now;
+}
+
+/*
+ * Of a send, a receive or a wait that returns: how long it was held. One that polls returns when it has its message and a
+ * CPU. Where the last time for which its thread was kept off is longer than it ran since, the message was there by
+ * then: the call waited for no other rank, and that time counts as if it lay outside.
+ */
+static __always_inline __u64 take_hold(
+	struct thread_state *thread, struct task_struct *task, __u64 now)
+{
+	__u64 held = thread->kept_ns;
+
+	if (!held || now - thread->kept_end >= held)
+		return 0;
+	charge_one(&thread->now, thread->kept_reason, (__s64)held);
+	if (held >= off_cpu_event_ns)
+		emit_off_cpu(
+			thread, task, thread->kept_start, thread->kept_end, thread->kept_reason);
+	return held;
 }
 
 SEC("tp_btf/sched_switch")

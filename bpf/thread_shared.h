@@ -64,7 +64,10 @@ struct thread_state {
 	event_u32 ended_idle; /* its last nap ended the sleep of all launchers */
 	event_u32 launches;   /* it launched kernels while that was looked at */
 	event_u32 stopped;    /* off the CPU by a signal, or held by a debugger */
-	event_u32 reserved;
+	event_u32 kept_off;   /* off the CPU, and not by its own doing */
+	event_u32 kept_reason, reserved;
+	/* In the open call, the last time for which it was kept off, and how much of it: it may have run in between. */
+	event_u64 kept_start, kept_end, kept_ns;
 	event_u64 range_step;
 	char other_name[EVENT_TASK_NAME_LENGTH];
 };

@@ -187,11 +187,14 @@ void probe_table_report(struct probe_table *table, struct report_model *model)
 	memset(&model->counters, 0, sizeof(model->counters));
 	memset(table->report, 0, sizeof(table->report));
 	model->probe_cpu_percent = 0;
+	model->last_heard.value = 0;
 	for (size_t i = 0; i < table->map.capacity; i++) {
 		const struct probe_entry *probe = probe_map_at(&table->map, i);
 
 		if (!probe || (table->announced_count && !probe->announced))
 			continue;
+		if (probe->last_received.value > model->last_heard.value)
+			model->last_heard = probe->last_received;
 		add_counters(&model->counters, &probe->counters);
 		add_states(table, probe);
 		int64_t elapsed_ns = probe->last_sent.value - probe->first_sent.value;

@@ -263,9 +263,16 @@ static void take_host_call(struct job *job, struct rank_process *process,
 	} else if (collective_library(row)->on_device && !collective_is_message(row)) {
 		if (host_calls_enqueue(&process->host_calls, call, &done))
 			push_host_call(process, &done);
+	} else if (rank_process_alone(process, event->handle)) {
+		activity_add(&process->alone, &call->part.before);
+		activity_add(&process->alone, &call->part.inside);
 	} else {
+		struct collective_part part = call->part;
+
+		activity_add(&part.before, &process->alone);
+		process->alone = (struct activity){0};
 		job_flush_host_call(process);
-		step_builder_push(process->builder, &call->part, &call->others);
+		step_builder_push(process->builder, &part, &call->others);
 	}
 	job_take_steps(job, process);
 }

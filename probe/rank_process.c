@@ -401,6 +401,13 @@ static void make_message(struct rank_process *process, const struct known_commun
 		part->communicator_id = messages_id(process, known);
 }
 
+bool rank_process_alone(struct rank_process *process, uint64_t handle)
+{
+	struct known_communicator *known = find_communicator(process, handle);
+
+	return known && known->communicator.size == 1 && process->world_size > 1;
+}
+
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part)
 {

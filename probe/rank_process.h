@@ -66,6 +66,8 @@ struct rank_process {
 	struct launcher_delays *delays;	   /* NULL: not asked for */
 	struct host_calls host_calls;	   /* while there are no device times */
 	bool messages_left_out;		   /* likewise: sends and receives are no parts */
+	struct activity
+		alone; /* of calls by itself, which are no parts: it belongs to the next one */
 	struct kernel_calls *kernel_calls; /* NULL: device times, if any, come with the calls */
 	struct call_times *call_times;	   /* likewise; one of the two at most */
 	bool fills_times; /* it has those calls alone that NCCL tells no times of */
@@ -102,6 +104,12 @@ void rank_process_device_communicator(
 /* Fills a part from a record; false for rows that are neither a collective nor a send or a receive. */
 bool rank_process_part(struct rank_process *process, const struct event_collective *event,
 	struct collective_part *part);
+
+/*
+ * A communicator of this process alone, in a job of several: a call on it waits for nobody, and others may make none, as on
+ * the rows and columns of a grid of one by two processes.
+ */
+bool rank_process_alone(struct rank_process *process, uint64_t handle);
 
 void launches_from_event(struct step_launches *out, const struct event_launches *in);
 void activity_from_event(struct activity *out, const struct event_activity *in);

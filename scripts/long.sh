@@ -22,6 +22,7 @@ seeds     new seeds (--first-seed: by the date) of simulated jobs and of real on
 month     bench/month.py: a month at 1,024 ranks, simulated, with a record of 64 MiB
 export    tests/export/test_export.py: exports of all records of tests/corpus against records and reports
 page      the page of 131,072 ranks and 1,000 steps in a browser, live and from disk: its size, first paint, zoom
+programs  bench/debian_programs.py: MPI programs that Debian has, healthy, with faults from outside, attached to
 nodes     bench/launchers.py: --seeds jobs (20) over two to four nodes by each launcher, and on one host
 versions  two nodes, one of them with the slowrank of --other (the newest tag, else 100 commits ago)
 old_libc  tests/fresh/old_libc.sh: systems with an older C library
@@ -138,6 +139,16 @@ part_page() {
 	build strict "slowrank bench_simulator bench_page"
 	python3 tests/page/test_page.py --build build-long/strict live &&
 		python3 tests/page/test_page.py --build build-long/strict large
+}
+
+part_programs() {
+	local folder=${log%.log} status=0
+	build main "slowrank slowrank_inject slowrank_verbs"
+	# shellcheck disable=SC2046
+	apt-get install -y -qq --no-install-recommends $(bench/debian_programs.py --packages) >/dev/null
+	nice -n -15 bench/debian_programs.py --build build-long/main --out "$folder" || status=1
+	grep '\*\*sum' "$folder/table.md"
+	return "$status"
 }
 
 part_nodes() {

@@ -244,6 +244,36 @@ static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
 	       own - control >= least * (double)sums->time_ns;
 }
 
+/* Of the time since a run began, the share that a rank was stopped, by a signal or a debugger. */
+static double stopped_share(const struct judge *judge, uint32_t rank, const struct run *run)
+{
+	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
+	struct evidence_stopped stopped;
+
+	evidence_stopped(
+		judge->ranks[rank].evidence, until_ns - run_span_ns(run), until_ns, &stopped);
+	return stopped.known_ns > 0 ? (double)stopped.time_ns / (double)stopped.known_ns : 0;
+}
+
+/* Nor is a stop noise: programs do not stop themselves. A job that somebody stops as a whole has all of its ranks stopped. */
+static bool stopped_beyond_doubt(
+	const struct judge *judge, uint32_t rank, const struct run *run, double least)
+{
+	double own = stopped_share(judge, rank, run), late;
+	size_t peers = 0, stopped = 0;
+
+	late = (double)run->sums.delay_ns / fmax((double)run->sums.time_ns, 1);
+	if (own < fmax(STOPPED_SHARE_MIN * late, least))
+		return false;
+	for (uint32_t r = 0; r < judge->rank_end && peers < RANKS_ENOUGH; r++) {
+		if (r == rank || !judge->ranks[r].in_block)
+			continue;
+		peers++;
+		stopped += stopped_share(judge, r, run) >= CONTROL_HAS_NONE * own;
+	}
+	return 2 * stopped < peers;
+}
+
 /*
  * The job does less in a second than before, and others waited for no other reason. What a replay without the rank gains counts
  * unless that is refuted; without a past, it alone tells.
@@ -358,7 +388,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet) ||
 		!makes_steps_longer(judge, run, sheet))
 		return false;
-	certain = throttled_beyond_doubt(&run->sums, run_least(run));
+	certain = throttled_beyond_doubt(&run->sums, run_least(run)) ||
+		  stopped_beyond_doubt(judge, rank, run, run_least(run));
 	if (!certain && !is_clear(judge, rank, run, sheet))
 		return false;
 	/* Why is asked last: it takes longer than all else. */

@@ -3,7 +3,15 @@
 
 #include <inttypes.h>
 
-enum { TEXT_LENGTH = 1024 };
+/* Programs write what they found, and end, for so long after their last collective. */
+enum { TEXT_LENGTH = 1024, UNSEEN_END_S = 10 };
+
+double coverage_unseen_end_s(const struct report_model *model)
+{
+	double unseen_s = (double)(model->last_heard.value - model->totals.last_end.value) / 1e9;
+
+	return model->totals.steps > 0 && unseen_s >= UNSEEN_END_S ? unseen_s : 0;
+}
 
 static void add_names(struct line *line, const struct report_model *model, enum source_state state)
 {
@@ -41,6 +49,12 @@ void coverage_text_add_unseen(struct line *line, const struct report_model *mode
 	if (model->world_size > model->rank_count)
 		line_add(line, "; %" PRIu32 " of %" PRIu32 " ranks were not seen",
 			model->world_size - model->rank_count, model->world_size);
+	if (2 * model->totals.steps_incomplete > model->totals.steps)
+		line_add(line, "; calls of some rank are missing in %" PRIu64 " of the steps",
+			model->totals.steps_incomplete);
+	if (coverage_unseen_end_s(model) > 0)
+		line_add(line, "; in the last %.0f s no step was seen",
+			coverage_unseen_end_s(model));
 	if (model->enqueue_only)
 		line_add(line, "; some collectives were seen by enqueue time only and are not "
 			       "judged");
@@ -100,6 +114,12 @@ static void write_losses(const struct report_model *model, FILE *out)
 			"  %" PRIu32 " of %" PRIu32 " ranks were first seen up to %.0f s later "
 			"(%s): they are excluded from the analysis before that\n",
 			model->late_count, model->rank_count, model->late_s, model->late_ranks);
+	if (coverage_unseen_end_s(model) > 0)
+		fprintf(out,
+			"  no step was seen in the last %.0f s: nothing can be said of them; sends "
+			"and receives "
+			"alone make no steps\n",
+			coverage_unseen_end_s(model));
 	if (model->enqueue_only)
 		fprintf(out, "  some collectives were seen by enqueue time only: their waits are "
 			     "not judged\n");

@@ -11,6 +11,9 @@
 #include "coordinator/report/line.h"
 #include "coordinator/report/model.h"
 
+/* For how long probes were heard after the last step: of what the job did then nothing is known. 0: for less than UNSEEN_END_S. */
+double coverage_unseen_end_s(const struct report_model *model);
+
 /* Adds "; not measurable: a, b" and kin, so that "no straggler found" is never read as "healthy". */
 void coverage_text_add_unseen(struct line *line, const struct report_model *model);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "coordinator/report/costs.h"
+#include "coordinator/report/coverage_text.h"
 #include "coordinator/report/flush.h"
 #include "coordinator/report/look.h"
 #include "coordinator/report/looks_json.h"
@@ -334,6 +335,8 @@ static void write_coverage(struct json_writer *writer, const struct report_model
 	json_unsigned(writer, "frames_refused", model->frames_refused);
 	json_boolean(writer, "record_truncated", model->record_truncated != 0);
 	json_boolean(writer, "enqueue_only", model->enqueue_only != 0);
+	if (coverage_unseen_end_s(model) > 0)
+		json_decimal(writer, "unseen_end_s", coverage_unseen_end_s(model), DECIMALS_RATIO);
 	write_summed(writer, model);
 	if (model->missing_ranks[0])
 		json_string(writer, "ranks_missing", model->missing_ranks);

@@ -391,6 +391,46 @@ static void a_stop_is_told(void **state)
 	harness_end(&harness);
 }
 
+/* Stopped for 80 ms within a receive that polls for so long. Returns what the segment with it says. */
+static const struct event_activity *stop_in_a_call(
+	struct harness *harness, const struct rank *rank, int polls_ms)
+{
+	rank_do(rank, "behave 1 0 %d", polls_ms);
+	rank_do(rank, "barrier 0");
+	harness_clear(harness);
+	rank_order(rank, "recv 1");
+	usleep(20000);
+	assert_int_equal(kill(rank->pid, SIGSTOP), 0);
+	usleep(80000);
+	assert_int_equal(kill(rank->pid, SIGCONT), 0);
+	rank_answer(rank);
+	rank_do(rank, "barrier 0");
+	return last_segment(harness, rank->pid);
+}
+
+/* What it waits for comes while it is stopped: the stop holds the call up. Else the call waits as long without it. */
+static void a_stop_in_a_call_counts_where_it_held_it_up(void **state)
+{
+	struct harness harness;
+	struct rank rank;
+	const struct event_activity *before;
+
+	(void)state;
+	harness_start(&harness, &options);
+	rank = rank_start();
+	assert_int_equal(bpf_source_track(harness.source, (uint32_t)rank.pid), 0);
+	before = stop_in_a_call(&harness, &rank, 60);
+	assert_in_range(before->asleep_ns, 70000000, 300000000);
+	assert_in_range(before->comm_call_ns, 0, 60000000);
+	assert_non_null(find_stop(&harness, rank.pid));
+	before = stop_in_a_call(&harness, &rank, 600);
+	assert_in_range(before->asleep_ns, 0, 60000000);
+	assert_in_range(before->comm_call_ns, 450000000, 2000000000);
+	assert_null(find_stop(&harness, rank.pid));
+	rank_end(&rank);
+	harness_end(&harness);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -399,6 +439,7 @@ int main(void)
 		cmocka_unit_test(a_long_interval_finds_a_place),
 		cmocka_unit_test(sleep_is_sleep),
 		cmocka_unit_test(a_stop_is_told),
+		cmocka_unit_test(a_stop_in_a_call_counts_where_it_held_it_up),
 	};
 	int skipped = harness_check();
 

@@ -5,6 +5,7 @@ Python's standard library only. Everything here is for one machine; tests/cluste
 makes several nodes of it.
 """
 import atexit
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import time
 
 
 OPEN_MPI = "mpirun.openmpi" if shutil.which("mpirun.openmpi") else "mpirun"  # Debian's, where mpirun is another MPI's
+AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
 
 
 def mpirun(rank_count, *options):
@@ -307,6 +309,23 @@ def remove_stale_clusters():
         if owner.isdigit() and not os.path.exists("/proc/" + owner):
             subprocess.run([Cluster.SCRIPT, "down"], check=False,
                            env=dict(os.environ, CLUSTER_NAME=name))
+
+
+@contextlib.contextmanager
+def one_by_one():
+    """While it lasts, hogs and ranks share a core one by one, not by session: some launchers make one for each rank."""
+    before = None
+    if os.access(AUTOGROUP, os.W_OK):
+        with open(AUTOGROUP, encoding="utf-8") as file:
+            before = file.read()
+        with open(AUTOGROUP, "w", encoding="utf-8") as file:
+            file.write("0")
+    try:
+        yield
+    finally:
+        if before is not None:
+            with open(AUTOGROUP, "w", encoding="utf-8") as file:
+                file.write(before)
 
 
 class Cluster:

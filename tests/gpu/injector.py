@@ -28,6 +28,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPLY_SECONDS = 120  # a first context on a GPU takes its time
 HOGS_MAX = 8
+WEIGHT_MAX_V2, SHARES_MAX_V1 = 10_000, 262_144  # so that nothing but the quota holds a rank up
 
 
 def gpu_hog(gpu):
@@ -162,7 +163,9 @@ class Throttle:
         os.makedirs(self.group, exist_ok=True)
         if self.unified:
             self.write(os.path.join(self.group, "cpu.max"), f"{quota_us} {period_us}")
+            self.write(os.path.join(self.group, "cpu.weight"), str(WEIGHT_MAX_V2))
         else:
+            self.write(os.path.join(self.group, "cpu.shares"), str(SHARES_MAX_V1))
             self.write(os.path.join(self.group, "cpu.cfs_period_us"), str(period_us))
             self.write(os.path.join(self.group, "cpu.cfs_quota_us"), str(quota_us))
         self.write(os.path.join(self.group, "cgroup.procs"), str(pid))

@@ -261,6 +261,46 @@ static void test_messages_beside_collectives(void **state)
 	job_destroy(job);
 }
 
+/* Rank 0 alone calls something of its own between two calls of all. */
+static void test_a_call_by_itself_is_own_time(void **state)
+{
+	struct job *job = new_job();
+	struct message_batch batch = {0};
+	struct event_collective event = {
+		.count = 1, .root = -1, .row = row_of("MPI_Allreduce"), .handle = 0x1000};
+	size_t parts = 0;
+
+	(void)state;
+	init_rank(job, FIRST_PID, 0, 2, 7);
+	struct event_communicator alone = {.handle = 0x2000,
+		.rank_count = 1,
+		.row = row_of("ncclCommInitRank"),
+		.unique_id_valid = 1};
+	push(job, &alone.header, EVENT_COMMUNICATOR, sizeof(alone), FIRST_PID, 2);
+	for (uint64_t i = 0; i < 800; i++) {
+		event.handle = i % 2 ? 0x1000 : 0x2000;
+		event.sequence = i / 2;
+		event.arrival_ns = 1000000 + i * 1000000;
+		event.departure_ns = event.arrival_ns + 500000;
+		event.before.preempted_ns = 100000;
+		event.inside.preempted_ns = 20000;
+		push(job, &event.header, EVENT_COLLECTIVE, sizeof(event), FIRST_PID,
+			event.departure_ns);
+	}
+	job_finish(job, (struct host_ns){2000000000});
+	assert_true(job_fill_batch(job, &batch));
+	for (size_t i = 0; i < batch.step_count; i++) {
+		parts += batch.steps[i].part_count;
+		for (size_t p = 0; p < batch.steps[i].part_count; p++) {
+			assert_int_equal(batch.steps[i].parts[p].before.preempted_ns, 220000);
+			assert_int_equal(batch.steps[i].parts[p].inside.preempted_ns, 20000);
+		}
+	}
+	assert_int_equal(parts, 400);
+	job_batch_done(job);
+	job_destroy(job);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +310,7 @@ int main(void)
 		cmocka_unit_test(test_exec_is_passed_on),
 		cmocka_unit_test(test_messages_are_parts),
 		cmocka_unit_test(test_messages_beside_collectives),
+		cmocka_unit_test(test_a_call_by_itself_is_own_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

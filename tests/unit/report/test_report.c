@@ -331,6 +331,30 @@ static void a_full_disk_is_an_error(void **state)
 	fclose(full);
 }
 
+/* Of a job that goes on without a collective nothing is known, and nothing must sound healthy. */
+static void time_without_steps_is_told(void **state)
+{
+	struct report_model model = {.job_id = "x", .totals = {.steps = 45}};
+	int64_t end_ns = INT64_C(5000000000);
+
+	(void)state;
+	model.totals.last_end.value = end_ns;
+	for (int64_t unseen_s = 9; unseen_s < 43; unseen_s += 33) {
+		char *bytes = NULL;
+		size_t length = 0;
+		FILE *out = open_memstream(&bytes, &length);
+
+		model.last_heard.value = end_ns + unseen_s * 1000000000;
+		assert_int_equal(report_text_write(&model, NULL, out), 0);
+		assert_int_equal(report_json_write(&model, out), 0);
+		fclose(out);
+		assert_int_equal(
+			strstr(bytes, "in the last 42 s no step was seen") != NULL, unseen_s == 42);
+		assert_int_equal(strstr(bytes, "\"unseen_end_s\": 42.0") != NULL, unseen_s == 42);
+		free(bytes);
+	}
+}
+
 static void colour_only_where_it_is_wanted(void **state)
 {
 	struct verdict verdict = {.id = 1, .rank_count = 1, .slowdown = 2};
@@ -374,6 +398,7 @@ int main(void)
 		cmocka_unit_test(the_sentence_says_it_all),
 		cmocka_unit_test(the_sentence_tells_of_a_period),
 		cmocka_unit_test(a_full_disk_is_an_error),
+		cmocka_unit_test(time_without_steps_is_told),
 		cmocka_unit_test(colour_only_where_it_is_wanted),
 	};
 

@@ -285,6 +285,24 @@ static void extend(
 	drop_peak(run);
 }
 
+/* Of a steep run: what it rises above is the quick run before it, where there was one. */
+static struct change_noise noise_of_steep(
+	const struct signal *signal, const struct change_noise noises[RUN_NR])
+{
+	const struct run *quick = &signal->runs[RUN_QUICK], *steep = &signal->runs[RUN_STEEP];
+	struct change_noise noise = noises[RUN_QUICK];
+
+	if (quick->blocks <= steep->blocks)
+		return noises[RUN_STEEP];
+
+	double before = (quick->level - steep->level) / (double)(quick->blocks - steep->blocks);
+	double least = fmin(HALF_AS_MUCH * before, noises[RUN_STEEP].reference);
+
+	noise.reference = fmax(noise.reference, least);
+	noise.scale = fmax(noise.scale, 0.5 * least);
+	return noise;
+}
+
 void signal_push(struct signal *signal, const struct block *block, const struct block_loss *loss,
 	const struct change_noise noises[RUN_NR])
 {
@@ -309,7 +327,9 @@ void signal_push(struct signal *signal, const struct block *block, const struct 
 
 		if (kind == RUN_STEEP && signal->level > HALF_AS_MUCH * run_level(run))
 			run->change = (struct change_point){0};
-		(void)change_point_push(&run->change, &noises[kind], signal->level, loss->weight);
+		struct change_noise noise =
+			kind == RUN_STEEP ? noise_of_steep(signal, noises) : noises[kind];
+		(void)change_point_push(&run->change, &noise, signal->level, loss->weight);
 		if (run->change.sum <= 0)
 			continue;
 		if (run->change.run <= 1)
@@ -352,6 +372,20 @@ static double chance_level(double scale, uint64_t blocks, uint64_t usual_blocks)
 	return CHANCE_UNITS * scale * sqrt(1 / (double)blocks + 1 / fmax((double)usual_blocks, 1));
 }
 
+double run_evidence_in_time(const struct run *run)
+{
+	double usual_ns = (double)run->blocks * BLOCK_NS;
+
+	return run->change.evidence *
+	       (usual_ns > 0 ? fmax((double)run->sums.time_ns / usual_ns, 1) : 1);
+}
+
+bool run_is_of_long_steps(const struct run *run)
+{
+	return !run->small && run->blocks >= LONG_BLOCKS_MIN && run_level(run) >= HALF_SHARE &&
+	       run->sums.time_ns >= QUICK_BLOCKS_MIN * (int64_t)BLOCK_NS;
+}
+
 bool run_is_open(const struct signal *signal, enum run_kind kind, struct gate_sheet *sheet)
 {
 	const struct run *quick = &signal->runs[RUN_QUICK], *run = &signal->runs[kind];
@@ -365,7 +399,8 @@ bool run_is_open(const struct signal *signal, enum run_kind kind, struct gate_sh
 		!gate_is(sheet, GATE_NOT_NEW,
 			!signal_suspected(signal, RUN_QUICK) || quick->blocks >= SLOW_BLOCKS_MIN))
 		return false;
-	return gate_passed(sheet, GATE_CHANGE, run->change.sum, CHANGE_THRESHOLD);
+	return gate_passed(sheet, GATE_CHANGE,
+		run->in_time ? run_evidence_in_time(run) : run->change.sum, CHANGE_THRESHOLD);
 }
 
 bool run_is_large(const struct signal *signal, const struct step_times *times, enum run_kind kind,
@@ -376,7 +411,9 @@ bool run_is_large(const struct signal *signal, const struct step_times *times, e
 	double level = run_level(run);
 
 	if (!gate_passed(sheet, GATE_LASTS, (double)run->blocks,
-		    slow ? SLOW_BLOCKS_MIN : QUICK_BLOCKS_MIN) ||
+		    slow	   ? SLOW_BLOCKS_MIN
+		    : run->in_time ? LONG_BLOCKS_MIN
+				   : QUICK_BLOCKS_MIN) ||
 		!gate_passed_in(sheet, GATE_DELAY,
 			(double)run->sums.delay_ns / (double)run->sums.steps, WAKE_UP_NS, 1e6))
 		return false;

@@ -23,6 +23,7 @@ enum cause_proof {
 	PROOF = 0,	    /* says why */
 	PROOF_IF_LASTS = 1, /* says why; healthy hosts have it, too, now and then */
 	PROOF_OF_WHERE = 2, /* says where the time went; why, is not known */
+	PROOF_OF_WAIT = 3,  /* says why, but not what for */
 };
 
 struct cause_rule {

@@ -101,9 +101,9 @@ static enum cause_precedence precedence_of(
 									   : rule->precedence;
 }
 
-/* The cause among those of one precedence: certain ones first, then the largest share. */
-static enum cause choose(const struct episode *episode, enum cause_precedence precedence,
-	const struct finding *findings)
+/* The largest share among causes of one precedence; only_where: of those that stacks tell. */
+static enum cause largest(const struct episode *episode, enum cause_precedence precedence,
+	const struct finding *findings, bool only_where)
 {
 	enum cause best = CAUSE_UNKNOWN;
 
@@ -114,10 +114,26 @@ static enum cause choose(const struct episode *episode, enum cause_precedence pr
 
 		if (rule->subject == SUBJECT_RANK && precedence_of(rule, finding) == precedence &&
 			explains_enough(rule, finding) && makes_class(episode, rule, finding) &&
+			(!only_where || rule->sources & EVIDENCE_STACKS) &&
 			(best == CAUSE_UNKNOWN || finding->share > findings[best].share))
 			best = cause;
 	}
 	return best;
+}
+
+/*
+ * The cause among those of one precedence. Where something waited says more than how long: a wait that the kernel timed gives way to what
+ * stacks tell, though they saw less of it.
+ */
+static enum cause choose(const struct episode *episode, enum cause_precedence precedence,
+	const struct finding *findings)
+{
+	enum cause best = largest(episode, precedence, findings, false), where;
+
+	if (cause_rule(best)->proof != PROOF_OF_WAIT)
+		return best;
+	where = largest(episode, precedence, findings, true);
+	return where == CAUSE_UNKNOWN ? best : where;
 }
 
 /* All rows of one precedence, which may look at what is known so far. */

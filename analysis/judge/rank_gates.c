@@ -100,9 +100,10 @@ static double surprise_of_latest(const struct judge *judge, uint32_t rank, const
 }
 
 /* Of many ranks, some is hit as often by chance: with each e times as many, one more is asked for. */
-static double surprise_needed(const struct judge *judge)
+static double surprise_needed(const struct judge *judge, const struct run *run)
 {
-	return HIT_SURPRISE + log(fmax((double)judge->judged.ranks / HIT_RANKS, 1));
+	return (run->in_time ? LONG_HIT_SURPRISE : HIT_SURPRISE) +
+	       log(fmax((double)judge->judged.ranks / HIT_RANKS, 1));
 }
 
 /*
@@ -116,7 +117,7 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, const 
 	double level, struct gate_sheet *sheet)
 {
 	const struct signal *signal = &judge->ranks[rank].signal;
-	double least = run_least(run), needed = surprise_needed(judge);
+	double least = run_least(run), needed = surprise_needed(judge, run);
 	uint64_t tries = steps_kept_since(&judge->times, run->first_step);
 
 	if (gate_passed(
@@ -137,13 +138,15 @@ static bool hit_more_than_peers(const struct judge *judge, uint32_t rank, const 
 	return false;
 }
 
-/* In units of blocks, however long their steps make them: what must last, must for a time. */
-static double evidence_in_time(const struct run *run)
+/*
+ * What programs do by themselves for a moment must last, by so much evidence at most. Where this one was seen for long enough, and the level
+ * is large, what it did by itself so far says how much.
+ */
+static double evidence_of_lasting(const struct judge *judge, const struct run *run, double most)
 {
-	double usual_ns = (double)run->blocks * BLOCK_NS;
-
-	return run->change.evidence *
-	       (usual_ns > 0 ? fmax((double)run->sums.time_ns / usual_ns, 1) : 1);
+	if (run->small || run_level(run) < WANDERS_MAX || judge->judged.count < LONG_ENOUGH)
+		return most;
+	return fmax(fmin(SEEN_MIN * judge->judged.passing, most), CHANGE_THRESHOLD);
 }
 
 /*
@@ -165,14 +168,14 @@ static double contention_evidence_needed(
 	evidence_preempted(state->evidence, until_ns - run_span_ns(run), until_ns, state->pid,
 		judge->pids.list, judge->pids.count, &by);
 	if (by.all_ns == 0 && judge_taken_by_others(judge, rank, until_ns - run_span_ns(run)))
-		return EVIDENCE_LASTING;
+		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
 
 	double most = OWN_RIVALS_MAX * (double)by.all_ns;
 
 	if ((double)by.ranks_ns <= most &&
 		((double)(by.ranks_ns + by.own_threads_ns) <= most || level >= LARGE_SHARE_MIN) &&
 		(double)by.all_ns >= RIVALS_SEEN_MIN * (double)excess_ns)
-		return EVIDENCE_LASTING;
+		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
 	return level < LARGE_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
@@ -196,8 +199,9 @@ static double evidence_of_device_host(
 {
 	struct progress_loss lost = lost_since(judge, run);
 
-	return fmax(level, lost.known ? lost.share : 0) < HALF_SHARE ? EVIDENCE_HIGH
-								     : EVIDENCE_DOUBLE;
+	return fmax(level, lost.known ? lost.share : 0) < HALF_SHARE
+		       ? EVIDENCE_HIGH
+		       : evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);
 }
 
 /*
@@ -214,18 +218,19 @@ static double evidence_needed(const struct judge *judge, uint32_t rank, const st
 	if (why->cause == CAUSE_CPU_CONTENTION)
 		return contention_evidence_needed(judge, rank, run, level);
 	if (cause_rule(why->cause)->proof == PROOF_IF_LASTS)
-		return EVIDENCE_LASTING;
+		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
 	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
-		return EVIDENCE_LASTING;
+		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && why->computes)
-		return EVIDENCE_DOUBLE;
+		return evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);
 	if (why->verdict_class == VERDICT_HOST_SLOW && !cause_says_why(why->cause))
 		return sums->on_device || sums->host_times
 			       ? evidence_of_device_host(judge, run, level)
-		       : run->loud_blocks >= LASTING_BLOCKS ? CHANGE_THRESHOLD
-							    : EVIDENCE_LASTING;
+		       : run->loud_blocks >= LASTING_BLOCKS
+			       ? CHANGE_THRESHOLD
+			       : evidence_of_lasting(judge, run, EVIDENCE_LASTING);
 	return CHANGE_THRESHOLD;
 }
 
@@ -278,10 +283,14 @@ static bool stopped_beyond_doubt(
  * The job does less in a second than before, and others waited for no other reason. What a replay without the rank gains counts
  * unless that is refuted; without a past, it alone tells.
  */
-static bool makes_steps_longer(
-	const struct judge *judge, const struct run *run, struct gate_sheet *sheet)
+static bool makes_steps_longer(const struct judge *judge, const struct signal *signal,
+	const struct run *run, struct gate_sheet *sheet)
 {
 	struct progress_loss lost = lost_since(judge, run);
+	const struct run *later = &signal->runs[RUN_QUICK];
+
+	if (!lost.known && later->blocks && later->first_step > run->first_step)
+		lost = lost_since(judge, later);
 	double late = (double)run->sums.delay_ns / (double)run->sums.time_ns;
 	double enough = GAIN_SHARE_MIN * late;
 	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
@@ -348,7 +357,7 @@ static bool within_power_cap(
 static bool is_clear(
 	const struct judge *judge, uint32_t rank, const struct run *run, struct gate_sheet *sheet)
 {
-	return gate_passed(sheet, GATE_CHANGE, run->change.evidence, CHANGE_THRESHOLD) &&
+	return gate_passed(sheet, GATE_CHANGE, run_evidence_in_time(run), CHANGE_THRESHOLD) &&
 	       hit_more_than_peers(judge, rank, run, run_level(run), sheet) &&
 	       gate_is(sheet, GATE_USUAL, judge->ranks[rank].signal.settled);
 }
@@ -386,7 +395,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 		!gate_passed(sheet, GATE_CERTAIN, run_level(run), DELAY_SHARE_MIN))
 		return false;
 	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet) ||
-		!makes_steps_longer(judge, run, sheet))
+		!makes_steps_longer(judge, &state->signal, run, sheet))
 		return false;
 	certain = throttled_beyond_doubt(&run->sums, run_least(run)) ||
 		  stopped_beyond_doubt(judge, rank, run, run_least(run));
@@ -395,7 +404,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 	/* Why is asked last: it takes longer than all else. */
 	judge_explain_run(judge, rank, run, why);
 	return is_explained(judge, rank, run, why, sheet) &&
-	       (certain || gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
+	       (certain || gate_passed(sheet, GATE_EVIDENCE, run_evidence_in_time(run),
 				   evidence_needed(judge, rank, run, why, run_level(run))));
 }
 
@@ -404,6 +413,6 @@ bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const str
 {
 	judge_explain_run(judge, rank, run, why);
 	return gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN) &&
-	       gate_passed(sheet, GATE_EVIDENCE, evidence_in_time(run),
+	       gate_passed(sheet, GATE_EVIDENCE, run_evidence_in_time(run),
 		       evidence_needed(judge, rank, run, why, run_level(run)));
 }

@@ -91,6 +91,22 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 	return count;
 }
 
+/* And notes the most evidence of a quick run that came to nothing. */
+static void push_run(struct judge *judge, struct rank_state *state, const struct block_loss *loss,
+	const struct change_noise noises[RUN_NR], bool calm)
+{
+	struct run *quick = &state->signal.runs[RUN_QUICK], *steep = &state->signal.runs[RUN_STEEP];
+	double before = quick->change.evidence;
+
+	signal_push(&state->signal, &judge->block, loss, noises);
+	quick->in_time = calm && run_is_of_long_steps(quick);
+	steep->in_time = calm && run_is_of_long_steps(steep);
+	if (quick->change.run <= 1)
+		judge->judged.passing = fmax(judge->judged.passing, before);
+	if (quick->change.run == 1)
+		state->run_launches = (struct launch_sums){0};
+}
+
 void judge_push_runs(struct judge *judge, size_t rank_count)
 {
 	size_t count = pool_past(judge, rank_count);
@@ -102,8 +118,13 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 		.weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1,
 	};
 
+	/* What is known so far of this program, which hardly does anything by itself. */
+	bool calm = judge->judged.count >= LONG_ENOUGH &&
+		    SEEN_MIN * judge->judged.passing <= CHANGE_THRESHOLD;
+
 	signal_noises(judge->scratch, count, noises);
 	judge->judged.ranks = rank_count;
+	judge->judged.passing -= judge->judged.passing / SLOW_RUN_BLOCKS_MAX;
 	judge->judged.noise_scale = noises[RUN_SLOW].scale;
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
@@ -111,8 +132,6 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 		if (!state->in_block || state->incident)
 			continue;
 		loss.sums = &state->block.sums;
-		signal_push(&state->signal, &judge->block, &loss, noises);
-		if (state->signal.runs[RUN_QUICK].change.run == 1)
-			state->run_launches = (struct launch_sums){0};
+		push_run(judge, state, &loss, noises, calm);
 	}
 }

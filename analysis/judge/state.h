@@ -284,6 +284,7 @@ struct judged_blocks {
 	uint64_t count;
 	size_t ranks;	    /* in the last one */
 	double noise_scale; /* of their levels in it */
+	double passing;	    /* the most evidence of a quick run that came to nothing; it fades */
 	struct quiet_blocks quiet;
 };
 

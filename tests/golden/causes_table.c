@@ -22,7 +22,8 @@ static void print_rule(const struct cause_rule *rule)
 	static const char *const subjects[] = {"rank", "link", "job"};
 	static const char *const turns[PRECEDENCE_NR] = {
 		"1, or 2 where it is not certain", "2", "3", "4"};
-	static const char *const proofs[] = {"yes", "if it lasts", "no: only where"};
+	static const char *const proofs[] = {
+		"yes", "if it lasts", "no: only where", "but not what for"};
 
 	printf("| `%s` | `%s` | %s | ", rule->name, verdict_class_name(rule->verdict_class),
 		subjects[rule->subject]);

@@ -22,6 +22,7 @@ struct made {
 	int64_t now_ns, step_ns;
 	double noise; /* of a step, as a share; its seed: */
 	uint32_t state;
+	bool calm; /* so little comes to nothing that two long steps tell */
 	bool told;
 	uint64_t told_at; /* the next step then */
 };
@@ -55,6 +56,8 @@ static void close_block(struct made *made)
 		(double)made->sums.delay_ns / (double)made->sums.time_ns - made->signal.usual;
 	signal_noises(past, signal_past(&made->signal, past), noises);
 	signal_push(&made->signal, &made->block, &loss, noises);
+	made->signal.runs[RUN_QUICK].in_time =
+		made->calm && run_is_of_long_steps(&made->signal.runs[RUN_QUICK]);
 	for (int kind = 0; kind < RUN_NR && !made->told; kind++) {
 		made->told = made->signal.settled &&
 			     run_is_open(&made->signal, (enum run_kind)kind, NULL) &&
@@ -142,6 +145,46 @@ static void a_rise_has_its_own_begin(void **state)
 	assert_in_range(runs[RUN_STEEP].first_step, begin - 5, begin + 5);
 	assert_true(run_level(&runs[RUN_STEEP]) > 0.6);
 	free(made);
+}
+
+/* And as soon as any other change, though it is no large one. */
+static void a_rise_is_measured_from_what_was_before(void **state)
+{
+	struct made *made = made_new(40000000, 0.005);
+	const struct run *steep = &made->signal.runs[RUN_STEEP];
+	uint64_t begin;
+
+	(void)state;
+	push_steps(made, 200, 0, 0);
+	push_steps(made, 100, 0.06, 0.06);
+	begin = made->times.next;
+	push_steps(made, 20, 0.25, 0.25);
+	assert_in_range(steep->first_step, begin - 5, begin + 5);
+	assert_true(steep->change.sum >= CHANGE_THRESHOLD);
+	free(made);
+}
+
+/* Two steps that last as long as three blocks are a change in a calm program, if half of their time was lost; one never is. */
+static void two_long_steps_are_enough_in_a_calm_program(void **state)
+{
+	static const struct {
+		bool calm;
+		int steps;
+		double late;
+		bool told;
+	} cases[] = {{false, 2, 3, false}, {true, 2, 3, true}, {true, 1, 9, false},
+		{true, 2, 1.5, false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct made *made = made_new(100000000, 0.02);
+
+		made->calm = cases[i].calm;
+		push_steps(made, 100, 0, 0);
+		push_steps(made, cases[i].steps, 3, cases[i].late);
+		assert_int_equal(made->told, cases[i].told);
+		free(made);
+	}
 }
 
 /* However long the healthy past was, and however small equal noise is. */
@@ -249,6 +292,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_change_is_told_and_dated),
 		cmocka_unit_test(a_rise_has_its_own_begin),
+		cmocka_unit_test(a_rise_is_measured_from_what_was_before),
+		cmocka_unit_test(two_long_steps_are_enough_in_a_calm_program),
 		cmocka_unit_test(healthy_signals_are_silent),
 		cmocka_unit_test(a_stall_is_no_change),
 		cmocka_unit_test(what_is_usual_is_learnt),

@@ -225,7 +225,11 @@ static void stacks_sharpen_what_was_blocked_on(void **state)
 	/* It explains less than most of that; by no more than looks err. */
 	sums.own[EXCESS_BLOCK_IO] = 120 * MS;
 	assert_int_equal(explained(&sums), CAUSE_CHECKPOINT);
+	/* Less by far: that it saved says more than how long it was blocked, as far as it was seen. */
 	sums.own[EXCESS_BLOCK_IO] = 200 * MS;
+	assert_int_equal(explained(&sums), CAUSE_CHECKPOINT);
+	assert_true(result.share < 0.45);
+	sums.own[EXCESS_BLOCK_IO] = 260 * MS;
 	assert_int_equal(explained(&sums), CAUSE_BLOCK_IO);
 }
 

@@ -311,11 +311,14 @@ static void test_uninterruptible(void **state)
 
 	(void)state;
 	if (parent == 0) {
+		pid_t held = getpid();
+
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (vfork() == 0) {
 			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (;;)
+			while (getppid() == held) /* else nothing held it, and it has ended */
 				pause();
+			_exit(0);
 		}
 		_exit(0);
 	}

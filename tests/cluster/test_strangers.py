@@ -401,7 +401,8 @@ def tls(paths):
                              *others, "--coordinator", "tls+tcp://" + COORDINATOR, "--", "sh", "-c",
                              "sleep 1; exit 4"))
         error = stranger.communicate(timeout=30)[1]
-        check(stranger.returncode == 4 and "does not answer" in error and
+        # That some of the record is missing is said where there was some: on a busy machine there may be none yet.
+        check(stranger.returncode == 4 and "is not reached" in error and
               error.count("TLS fails there (Cryptographic error)") == 1, f"a stranger: {error!r}")
         plain = subprocess.run(on("node1", paths.slowrank, "run", "--quiet", *key, "--coordinator",
                                   "tls+tcp://" + COORDINATOR, "--", "sh", "-c", "exit 5"),

@@ -330,19 +330,43 @@ void rank_process_device_communicator(
 	take_world(process, communicator->own_index, communicator->size);
 }
 
+/* A duplicate of the world from before an attach. */
+static bool is_duplicate(
+	const struct rank_process *process, uint64_t handle, struct communicator *out)
+{
+	uint64_t numbers[2] = {process->world_id};
+	uint32_t context_id;
+
+	if (!process->world_id ||
+		mpi_objects_find_duplicate(process->pid, &process->mpi, handle, &context_id) < 0)
+		return false;
+	numbers[1] = context_id;
+	*out = (struct communicator){
+		.id = communicator_identity("duplicate of the world", numbers, 2),
+		.size = process->world_size,
+		.own_index = process->rank};
+	return true;
+}
+
 /* A communicator from before an attach, by the process's memory. Looked at once per handle. */
-static struct known_communicator *identify(struct rank_process *process, uint64_t handle)
+static struct known_communicator *identify(
+	struct rank_process *process, const struct library_traits *library, uint64_t handle)
 {
 	struct communicator_memory memory = {0};
+	struct communicator found = {.own_index = STEP_RANK_UNKNOWN};
 	struct known_communicator *known;
-	bool found = communicator_memory_read(process->pid, handle, &memory) == 0;
 
-	known = add_communicator(process, handle, found ? memory.hash : 0, false);
-	if (!known || !found)
-		return known;
-	known->communicator.size = memory.rank_count;
-	known->communicator.own_index = memory.rank;
-	take_world(process, memory.rank, memory.rank_count);
+	if (library->found_in_memory &&
+		communicator_memory_read(process->pid, handle, &memory) == 0) {
+		found = (struct communicator){
+			.id = memory.hash, .size = memory.rank_count, .own_index = memory.rank};
+		take_world(process, memory.rank, memory.rank_count);
+	} else if (library->has_objects) {
+		(void)is_duplicate(process, handle, &found);
+	}
+	known = add_communicator(process, handle, found.id, false);
+	if (known && found.id)
+		known->communicator = found;
 	return known;
 }
 
@@ -422,8 +446,8 @@ bool rank_process_part(struct rank_process *process, const struct event_collecti
 	library = collective_library(row);
 	examine_for(process, row);
 	struct known_communicator *known = find_communicator(process, event->handle);
-	if (!known && process->attached && library->found_in_memory)
-		known = identify(process, event->handle);
+	if (!known && process->attached && (library->found_in_memory || library->has_objects))
+		known = identify(process, library, event->handle);
 	size_t element_bytes = collective_datatype_bytes(row, event->datatype);
 
 	if (!element_bytes && library->has_objects)

@@ -96,7 +96,7 @@ class Truth:
 
 def workload_command(program, truth_path, injector=None, faults=(), split=False, profiler=False,
                      read_loss=False, all_to_all=False, pipeline=False, by_pointer=False, helper=False,
-                     **options):
+                     duplicate=False, **options):
     """The command line of one rank; options are those of the workload, with underscores."""
     command = [program, "--truth", truth_path]
     for name, value in options.items():
@@ -113,6 +113,8 @@ def workload_command(program, truth_path, injector=None, faults=(), split=False,
         command.append("--pipeline")
     if helper:
         command.append("--helper")
+    if duplicate:
+        command.append("--duplicate")
     if by_pointer:
         command.append("--by-pointer")
     if injector:

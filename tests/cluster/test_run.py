@@ -138,12 +138,12 @@ def attach_and_end(paths, launcher, command, *options, ranks=4):
 
 
 def attach(paths):
-    """A job that runs already: the same verdict."""
+    """A job that runs already, on a duplicate of the world that it made before: the same verdict."""
     need_throttle()
     truth_path = jobs.fresh_directory(paths.directory)
     record, alerts = fresh(paths.directory, "record.slr", "alerts.jsonl")
     attach_and_end(paths, jobs.mpirun(4),
-                   jobs.workload_command(paths.workload, truth_path, **THROTTLED),
+                   jobs.workload_command(paths.workload, truth_path, duplicate=True, **THROTTLED),
                    "--record", record, "--alerts", alerts)
     check_throttled(read_report(paths, record))
 

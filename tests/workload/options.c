@@ -16,6 +16,7 @@ enum option_code {
 	OPTION_BYTES,
 	OPTION_SCHEDULE,
 	OPTION_SPLIT,
+	OPTION_DUPLICATE,
 	OPTION_SEED,
 	OPTION_JITTER,
 	OPTION_PLAN,
@@ -45,6 +46,7 @@ static const struct option long_options[] = {
 	{"bytes", required_argument, NULL, OPTION_BYTES},
 	{"schedule", required_argument, NULL, OPTION_SCHEDULE},
 	{"split", no_argument, NULL, OPTION_SPLIT},
+	{"duplicate", no_argument, NULL, OPTION_DUPLICATE},
 	{"seed", required_argument, NULL, OPTION_SEED},
 	{"jitter", required_argument, NULL, OPTION_JITTER},
 	{"plan", required_argument, NULL, OPTION_PLAN},
@@ -78,6 +80,7 @@ static void print_help(const char *program)
 	       "  --bytes N            bytes of all buckets of a step (65536)\n"
 	       "  --schedule KIND      ddp, accumulate, eval, changing, nested, irregular\n"
 	       "  --split              every second bucket goes over half of the ranks\n"
+	       "  --duplicate          on a duplicate of MPI_COMM_WORLD (mpi only)\n"
 	       "  --seed N             (1)\n"
 	       "  --jitter PERCENT     noise of the device work (1)\n"
 	       "  --plan FILE          faults, one a line\n"
@@ -190,6 +193,9 @@ static int apply_option(struct workload_options *options, int code, const char *
 			return 0;
 		fprintf(stderr, "workload: --fault \"%s\": %s\n", argument, why);
 		return -EINVAL;
+	case OPTION_DUPLICATE:
+		options->duplicate = true;
+		return 0;
 	case OPTION_SPLIT:
 		options->schedule.split = true;
 		return 0;

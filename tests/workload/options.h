@@ -19,6 +19,7 @@ struct workload_options {
 	const char *truth_path;	    /* NULL = no truth log */
 	const char *injector_path;  /* socket of fault_injector, or NULL */
 	const char *work_directory; /* for the file of major faults */
+	bool duplicate;		    /* of the world: its collectives go over that */
 	bool profiler;		    /* the program profiles itself */
 	uint32_t launches;	    /* more of them a step, which the driver refuses at once */
 	bool read_loss;		    /* the host waits for its device before each collective */

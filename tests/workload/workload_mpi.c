@@ -98,11 +98,15 @@ static int run(const struct workload_options *options)
 	mpi.output = calloc(1, bytes);
 	if (!mpi.input || !mpi.output)
 		goto free_buffers;
+	if (options->duplicate)
+		MPI_Comm_dup(MPI_COMM_WORLD, &mpi.world);
 	if (options->schedule.split)
 		MPI_Comm_split(MPI_COMM_WORLD, rank < (size + 1) / 2 ? 0 : 1, rank, &mpi.group);
 	result = loop_run(options, &transport);
 	if (mpi.group != MPI_COMM_NULL)
 		MPI_Comm_free(&mpi.group);
+	if (options->duplicate)
+		MPI_Comm_free(&mpi.world);
 
 free_buffers:
 	free(mpi.input);

@@ -14,9 +14,9 @@ static struct {
 /* So much sooner is no error of the clock: what the probe allows for, too. */
 #define CLOCK_CORRECTION_NS INT64_C(1000000)
 
-void clock_bounds_started(uint8_t device, int64_t launch_host_ns, int64_t device_start_ns)
+void clock_bounds_started(uint8_t device, int64_t call_host_ns, int64_t device_start_ns)
 {
-	int64_t low = launch_host_ns - device_start_ns, known;
+	int64_t low = call_host_ns - device_start_ns, known;
 
 	device %= CLOCK_BOUNDS_DEVICES;
 	known = __atomic_load_n(&bounds[device].low_ns, __ATOMIC_RELAXED);
@@ -38,7 +38,7 @@ void clock_bounds_stopped(uint8_t device, int64_t observed_host_ns, int64_t devi
 	__atomic_fetch_add(&bounds[device].count, 1, __ATOMIC_RELAXED);
 }
 
-bool clock_bounds_precede(uint8_t device, int64_t launch_host_ns, int64_t device_start_ns)
+bool clock_bounds_precede(uint8_t device, int64_t call_host_ns, int64_t device_start_ns)
 {
 	int64_t now_ns, last_ns;
 
@@ -47,8 +47,7 @@ bool clock_bounds_precede(uint8_t device, int64_t launch_host_ns, int64_t device
 	last_ns = __atomic_load_n(&bounds[device].last_high_ns, __ATOMIC_RELAXED);
 	if (last_ns < now_ns)
 		now_ns = last_ns;
-	return now_ns != INT64_MAX &&
-	       launch_host_ns - device_start_ns > now_ns + CLOCK_CORRECTION_NS;
+	return now_ns != INT64_MAX && call_host_ns - device_start_ns > now_ns + CLOCK_CORRECTION_NS;
 }
 
 void clock_bounds_report(void)

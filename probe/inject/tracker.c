@@ -24,7 +24,7 @@ enum { GROUP_USUAL = 256 };
 /* Without an end for so long, calls in a full table that were launched before are taken for some whose end is not told. */
 #define SILENT_NS INT64_C(1000000000)
 
-/* Points of a channel: some for a time before the call's launch, less one for each that is not. From so many on, its times are other calls'. */
+/* Points of a channel: some for a time before the call, less one for each that is not. From so many on, its times are other calls'. */
 enum { EARLY_POINTS = 2, EARLY_POINTS_MIN = 16, EARLY_POINTS_MAX = 128 };
 
 enum { STATE_FREE = 0, STATE_ACTIVE = 1, STATE_BUSY = 2 };
@@ -439,7 +439,7 @@ static void note_own_exchange(struct communicator *communicator, uint8_t channel
 }
 
 /*
- * A kernel seems to have begun before its launch: the time is another call's; and where that goes on, so are those of the
+ * A kernel seems to have begun before its call: the time is another call's; and where that goes on, so are those of the
  * channel that would fit.
  */
 static bool is_early(struct communicator *communicator, const struct event *event, uint8_t channel,
@@ -452,7 +452,7 @@ static bool is_early(struct communicator *communicator, const struct event *even
 
 	if (start_ns <= 0 || call->flags & RING_COLLECTIVE_GRAPH)
 		return false;
-	early = clock_bounds_precede(call->device, call->launch_host_ns, start_ns);
+	early = clock_bounds_precede(call->device, call->enqueue_host_ns, start_ns);
 	if (early && known < EARLY_POINTS_MAX)
 		known += EARLY_POINTS;
 	else if (!early && known > 0)
@@ -524,7 +524,7 @@ void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer)
 			;
 		if (!(event->collective.flags & RING_COLLECTIVE_GRAPH))
 			clock_bounds_started(
-				event->collective.device, event->collective.launch_host_ns, start);
+				event->collective.device, event->collective.enqueue_host_ns, start);
 	}
 	return with_kind(task, KIND_CHANNEL);
 }

@@ -125,7 +125,7 @@ struct ring_collective {
 	uint64_t sequence; /* per communicator and function; point to point: per peer too */
 	uint64_t length_bytes;
 	int64_t enqueue_host_ns;
-	int64_t launch_host_ns;	  /* when NCCL started the kernel's launch */
+	int64_t launch_host_ns;	  /* when NCCL told of the launch: after it */
 	int64_t device_start_ns;  /* globaltimer; 0 = not seen */
 	int64_t device_stop_ns;	  /* globaltimer; 0 = not seen */
 	int64_t observed_host_ns; /* when the host was told of the last stop; 0 = never */
@@ -155,7 +155,7 @@ struct ring_clock_pair { /* device time was gpu_ns at host_ns, give or take erro
 /* From the events of about a second: host - device lies within [low_ns, high_ns]. */
 struct ring_clock_bound {
 	int64_t host_ns; /* of the last event */
-	int64_t low_ns;	 /* INT64_MIN = none: an event starts after its launch */
+	int64_t low_ns;	 /* INT64_MIN = none: a kernel starts after its call */
 	int64_t high_ns; /* INT64_MAX = none: a stop is seen after it happened */
 	uint32_t domain;
 	int32_t device;

@@ -26,8 +26,9 @@ static struct ring_clock *find_clock(struct ring_process *process, uint32_t doma
 }
 
 /*
- * A kernel begins behind its launch and ends before that is seen, but for what the clock may err, and a
- * correction of it that is under way. At a replay the launch is the graph's.
+ * A kernel begins behind its call and ends before that is seen, but for what the clock may err, and a
+ * correction of it that is under way. At a replay the call is the graph's. NCCL tells of a launch only after it,
+ * by which time its thread may have been off the CPU: so the launch's time bounds nothing, where the call's is known.
  */
 #define CLOCK_CORRECTION_NS INT64_C(1000000)
 
@@ -39,7 +40,7 @@ static bool is_plausible(
 	if (call->device_stop.value < call->device_start.value)
 		return false;
 	if (call->device_start.value > 0 && !(call->flags & RING_COLLECTIVE_GRAPH) &&
-		call->device_start.value < call->launch.value - error_ns)
+		call->device_start.value < call->enqueue.value - error_ns)
 		return false;
 	return call->device_stop.value <= told->observed_host_ns + error_ns;
 }
@@ -71,7 +72,6 @@ static void deliver_collective(
 		.channels_expected = collective->channels_expected,
 		.channels_seen = collective->channels_seen,
 		.enqueue = {collective->enqueue_host_ns},
-		.launch = {collective->launch_host_ns},
 		.device_start = to_host(clock, collective->device_start_ns),
 		.device_stop = to_host(clock, collective->device_stop_ns),
 		.clock_error_ns = ring_clock_error_ns(clock),

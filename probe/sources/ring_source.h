@@ -35,7 +35,7 @@ struct ring_source_collective {
 	int32_t root;	  /* or peer; -1 = none */
 	uint32_t flags;	  /* RING_COLLECTIVE_... */
 	uint8_t channels_expected, channels_seen;
-	struct host_ns enqueue, launch;
+	struct host_ns enqueue;
 	struct host_ns device_start, device_stop; /* 0 = not known */
 	int64_t clock_error_ns;
 	uint64_t number; /* of the process's collectives, in order of their launch, from 1 */

@@ -247,7 +247,7 @@ static void launch_and_tell(
 			(uint64_t)(now + stop_after_ns));
 }
 
-/* A kernel cannot have begun before its launch, nor end in the future, nor before it began. */
+/* A kernel cannot have begun before its call, nor end in the future, nor before it began. */
 static void implausible_times_are_not_used(void **state)
 {
 	static const int64_t times[][2] = {
@@ -267,9 +267,41 @@ static void implausible_times_are_not_used(void **state)
 		launch_and_tell(&communicator, times[i][0], times[i][1]);
 		take_records();
 		assert_int_equal(seen.last.device_start.value, 0);
-		/* What came before its launch is not even written. */
+		/* What came before its call is not even written. */
 		assert_int_equal(seen.last.flags & RING_COLLECTIVE_IMPLAUSIBLE,
 			i == 0 ? 0 : RING_COLLECTIVE_IMPLAUSIBLE);
+	}
+	finish(&communicator);
+}
+
+/* NCCL tells of a launch after it. Its thread may have lost the CPU by then: throttled ranks' do, so these are the times that count. */
+static void launches_that_are_told_late_keep_their_times(void **state)
+{
+	struct profiler_communicator communicator;
+	struct profiler_task task;
+
+	(void)state;
+	begin(&communicator, 2);
+	for (int i = 0; i < 30; i++) { /* until the clock is known */
+		launch_and_tell(&communicator, 1000, 900000);
+		usleep(100000);
+		take_records();
+	}
+	for (int i = 0; i < 30; i++) {
+		int64_t called_ns;
+
+		profiler_call_start(&communicator, &all_reduce, &task);
+		called_ns = now_ns();
+		usleep(20000);
+		profiler_launch(&communicator, &all_reduce, &task);
+		profiler_launched(&task);
+		for (uint8_t channel = 0; channel < 2; channel++)
+			profiler_channel_stop(profiler_channel_start(&task, channel,
+						      (uint64_t)(called_ns + 10000)),
+				(uint64_t)(called_ns + 5000000));
+		take_records();
+		assert_int_equal(seen.last.channels_seen, 2);
+		assert_true(seen.last.device_start.value > 0);
 	}
 	finish(&communicator);
 }
@@ -614,6 +646,7 @@ int main(void)
 		cmocka_unit_test(times_of_other_calls_are_not_used),
 		cmocka_unit_test(behind_a_broadcast_times_are_not_used),
 		cmocka_unit_test(a_shifted_channel_is_left_out),
+		cmocka_unit_test(launches_that_are_told_late_keep_their_times),
 		cmocka_unit_test(implausible_times_are_not_used),
 		cmocka_unit_test(what_does_not_end_is_told),
 		cmocka_unit_test(some_ends_are_not_told),

@@ -98,6 +98,16 @@ def healthy(paths):
     check(source(report, "device.kernels")["state"] == "on", "looks are allowed")
 
 
+def drift(paths):
+    """Devices' clocks that fall behind the hosts' by 150 us a second, 3 ms in this job: all calls keep their times."""
+    os.environ["STAND_IN_DRIFT_PPM"] = "-150"
+    _, report = watch(paths, ranks=2, steps=600)
+    told = source(report, "device.time")
+    check(told["state"] == "on", f"device.time: {told}")
+    check(not report["verdicts"], f"verdicts: {report['verdicts']}")
+    check(report["coverage"]["steps_incomplete"] <= 3, f"{report['coverage']['steps_incomplete']} steps incomplete")
+
+
 def asked(paths):
     """Somebody asks for the kernels of a healthy rank: they are told, and in the report; nobody is named for it."""
     name, told = f"device-{os.getpid()}", []
@@ -244,7 +254,7 @@ def memory(paths):
     check(coverage["dropped"] == 0, f"{coverage['dropped']} dropped")
 
 
-CASES = {"longer": longer, "more": more, "healthy": healthy, "asked": asked, "all_to_all": all_to_all,
+CASES = {"longer": longer, "more": more, "healthy": healthy, "drift": drift, "asked": asked, "all_to_all": all_to_all,
          "all_to_all_apart": all_to_all_apart,
          "pipeline": pipeline, "pipeline_asleep": pipeline_asleep, "with_user_plugin": with_user_plugin, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/workload/device/nccl_carrier.h"
 #include "tests/workload/device/nccl_profiler.h"
@@ -14,7 +15,7 @@
 	DEVICE_EXPORT __attribute__((weak, alias(#name))) result p##name(__VA_ARGS__);             \
 	result name(__VA_ARGS__)
 
-enum { GROUP_WORKS_MAX = 256, OTHERS_NS = 50000000 };
+enum { GROUP_WORKS_MAX = 256, OTHERS_NS = 50000000, TOLD_SOON_US = 10 };
 
 struct traced_work {
 	struct work work;
@@ -23,6 +24,7 @@ struct traced_work {
 
 struct launch_batch {
 	size_t work_count;
+	int told;		     /* atomic: the profiler has heard of the launch */
 	struct profiler_task *tasks; /* behind the works */
 	struct work works[];
 };
@@ -68,6 +70,8 @@ static uint64_t told_time(uint64_t time_ns)
 /* NCCL's proxy thread says this soon after; every channel has a little other times. */
 static void report_start(struct launch_batch *batch, uint64_t start_ns)
 {
+	while (!__atomic_load_n(&batch->told, __ATOMIC_ACQUIRE))
+		usleep(TOLD_SOON_US);
 	for (size_t i = 0; i < batch->work_count; i++) {
 		struct profiler_task *task = &batch->tasks[i];
 
@@ -102,10 +106,10 @@ static void kernel_code(void *const *arguments)
 	ncclResult_t result;
 
 	memcpy(&batch, arguments[0], sizeof(struct launch_batch *));
-	report_start(batch, (uint64_t)(start_ns + DEVICE_GLOBALTIMER_OFFSET_NS));
+	report_start(batch, (uint64_t)device_globaltimer_at(start_ns));
 	result = carrier_run(batch->works, batch->work_count, start_ns, &end_ns);
 	device_wait_until(end_ns);
-	report_stop(batch, (uint64_t)(end_ns + DEVICE_GLOBALTIMER_OFFSET_NS));
+	report_stop(batch, (uint64_t)device_globaltimer_at(end_ns));
 	if (result)
 		__atomic_store_n(&asynchronous_error, result, __ATOMIC_RELAXED);
 	free(batch);
@@ -169,19 +173,25 @@ static ncclResult_t launch(const struct traced_work *works, size_t work_count)
 		return ncclSystemError;
 	batch->work_count = work_count;
 	batch->tasks = (struct profiler_task *)&batch->works[work_count];
+	batch->told = 0;
+	for (size_t i = 0; i < work_count; i++) {
+		batch->works[i] = works[i].work;
+		batch->tasks[i] = works[i].task;
+	}
+	error = cuLaunchKernelEx(&config, &kernels[works[0].work.kind], arguments, NULL);
+	if (error != CUDA_SUCCESS) {
+		free(batch);
+		return ncclUnhandledCudaError;
+	}
+	/* As NCCL does, which by then may have lost the CPU while the kernel runs. */
 	for (size_t i = 0; i < work_count; i++) {
 		struct profiler_call call = describe(&works[i].work);
 
-		batch->works[i] = works[i].work;
-		batch->tasks[i] = works[i].task;
 		profiler_launch(&works[i].work.communicator->profiler, &call, &batch->tasks[i]);
 		profiler_launched(&batch->tasks[i]);
 	}
-	error = cuLaunchKernelEx(&config, &kernels[works[0].work.kind], arguments, NULL);
-	if (error == CUDA_SUCCESS)
-		return ncclSuccess;
-	free(batch);
-	return ncclUnhandledCudaError;
+	__atomic_store_n(&batch->told, 1, __ATOMIC_RELEASE);
+	return ncclSuccess;
 }
 
 /* Launches a group: sends and receives that follow each other on one stream go together. */

@@ -220,7 +220,10 @@ struct stay {
 
 static int64_t monotonic_ns(void)
 {
-	return device_globaltimer_ns() - DEVICE_GLOBALTIMER_OFFSET_NS;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static int compare_ends(const void *left, const void *right)

@@ -17,8 +17,10 @@
 
 enum { STREAM_QUEUE_CAPACITY = 1024 };
 
-/* globaltimer minus CLOCK_MONOTONIC of the stand-in: what a measured clock must find. */
+/* globaltimer minus CLOCK_MONOTONIC of the stand-in, but for its drift: what a measured clock must find. */
 #define DEVICE_GLOBALTIMER_OFFSET_NS INT64_C(1700000000123456789)
+/* Two H200 drifted by 7 and 10 us a second; STAND_IN_DRIFT_PPM has another drift. */
+#define DEVICE_DRIFT_PPM 10
 
 enum stream_task_kind {
 	STREAM_KERNEL = 1,
@@ -55,8 +57,9 @@ struct stream_task {
 	};
 };
 
-/* The device's clock: nanoseconds of another epoch than the host's. */
+/* The device's clock: nanoseconds of another epoch than the host's, from which it drifts; now, and at a time of CLOCK_MONOTONIC. */
 DEVICE_EXPORT int64_t device_globaltimer_ns(void);
+DEVICE_EXPORT int64_t device_globaltimer_at(int64_t time_ns);
 
 /*
  * For the code of kernels, on its stream's thread: the stream's clock (CLOCK_MONOTONIC's epoch);

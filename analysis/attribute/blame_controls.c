@@ -435,16 +435,12 @@ static int64_t add_held_up(struct blame_row *result, const struct grid_cell *cel
 static void add_past(struct blame *blame, const struct step_grid *grid, const struct grid_row *row,
 	const struct alone *alone)
 {
-	struct past_row *past = blame_past_find(blame, grid->step.number, row);
 	struct blame_row *result = &blame->rows[row - grid->rows];
-	int64_t excess_ns = 0;
+	int64_t usual_ns = blame_past_usual_ns(blame, grid, row);
+	int64_t excess_ns = usual_ns == INT64_MAX ? 0
+						  : clamp(alone->own_ns - usual_ns - alone->told_ns,
+							    0, alone->turn_ns - alone->told_ns);
 
-	if (!past)
-		return;
-	if (past->seen >= PAST_SEEN_MIN)
-		excess_ns = clamp(alone->own_ns - past->length_ns - alone->told_ns, 0,
-			alone->turn_ns - alone->told_ns);
-	blame_past_learn(past, row->end_ns - row->start_ns, blame->traits.suspected);
 	if (excess_ns == 0)
 		return;
 	double left = 1 - (double)excess_ns / (double)(alone->own_ns - alone->told_ns);

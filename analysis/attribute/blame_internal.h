@@ -59,8 +59,8 @@ void blame_tell(struct blame *blame, const struct step_grid *grid, uint32_t inde
 	const struct blame_column_meeting *seen);
 
 /*
- * blame_past.c: how long the rows of one rank and layout usually are: a running median, which stays as it is while somebody is
- * suspected.
+ * blame_past.c: how long the rows of one rank and layout usually are, and those of the rank for each call: running medians,
+ * which stay as they are while somebody is suspected.
  */
 struct past_row {
 	uint64_t key;  /* 0 = free */
@@ -68,9 +68,9 @@ struct past_row {
 	int64_t length_ns;
 	uint32_t seen; /* known from PAST_SEEN_MIN on */
 };
-/* There is room for some; a new one has seen nothing. NULL without memory. */
-struct past_row *blame_past_find(struct blame *blame, uint64_t step, const struct grid_row *row);
-void blame_past_learn(struct past_row *past, int64_t length_ns, bool suspected);
+/* How long such a row usually is; INT64_MAX where that is not known, or without memory. Learns this one. */
+int64_t blame_past_usual_ns(
+	struct blame *blame, const struct step_grid *grid, const struct grid_row *row);
 void blame_past_destroy(struct blame_past *past); /* NULL is fine */
 
 /* Splits a cell's activity into kinds; own_ns: the cell's, the length it happened in. */

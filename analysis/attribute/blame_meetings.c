@@ -393,6 +393,8 @@ static uint64_t shape_of(const struct grid_instance *instance, uint64_t hash)
  */
 static bool nearly_all(const struct grid_instance *instance)
 {
+	if (instance->reckoned)
+		return false;
 	return instance->complete ||
 	       (uint64_t)(instance->size - instance->member_count) * MEMBERS_PER_MISSING <=
 		       instance->size;

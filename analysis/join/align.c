@@ -200,6 +200,7 @@ static int join(struct step_grid *grid, const struct grid_row *row, const struct
 		instance->first_member = (uint32_t)grid->cell_count; /* until they are placed */
 	}
 	instance->same_host &= instance->host == row->host;
+	instance->reckoned |= part->reckoned;
 	instance->mixed |= kind->operation != instance->operation;
 	if (row->clock_error_ns > instance->clock_error_ns)
 		instance->clock_error_ns = row->clock_error_ns;

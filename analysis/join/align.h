@@ -96,8 +96,9 @@ struct grid_instance {
 	bool complete;	/* every member is here */
 	bool usable;	/* most are, and they agree on what it is: lateness among them counts */
 	bool same_host; /* all members: no clock error between them */
-	bool again;	/* it has the members of the instance before it in order */
-	bool inside;	/* there was activity inside some member's call */
+	bool reckoned; /* the times of some member are what the others tell: its transfer says nothing */
+	bool again;  /* it has the members of the instance before it in order */
+	bool inside; /* there was activity inside some member's call */
 };
 
 enum grid_member_flag {			/* beside those of its cell */
@@ -202,6 +203,7 @@ struct grid_part {
 	uint32_t size;	    /* of its communicator; 0 = unknown */
 	uint32_t own_index; /* of the rank in it; STEP_RANK_UNKNOWN */
 	bool joined;	    /* its communicator and sequence are known */
+	bool reckoned;	    /* its times are what others tell of it */
 };
 
 /* Adds a part to the last row. Returns 0 or -ENOMEM. */

@@ -96,13 +96,30 @@ int assembly_next(struct assembly *assembly, bool finish, struct step_grid *grid
 	return 1;
 }
 
+/* The communicators of calls that the device told of. */
+static void note_devices(struct rank_stream *rank, const struct packed_step *head, size_t end)
+{
+	if (!(head->part_flags & PART_DEVICE_TIME))
+		return;
+	rank->on_device = true;
+	for (size_t p = rank->part_head; p < end; p++) {
+		const struct part_kind *kind = packed_kind(head, p);
+		struct rank_communicator *communicator =
+			stream_communicator(rank, kind->communicator_id);
+
+		if (communicator && kind->flags & PART_DEVICE_TIME)
+			communicator->on_device = true;
+	}
+}
+
 /* The head entry's parts below end are done. */
 static void take_parts(struct assembly *assembly, uint32_t number, size_t end)
 {
-	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	const struct packed_step *head = stream_at(rank, 0)->entry;
 	struct rank_scan *scan = &assembly->scans[number];
 
+	note_devices(rank, head, end);
 	if (!(head->part_flags & (PART_ENQUEUE_ONLY | PART_SEQUENCE_RELATIVE))) {
 		if (end > rank->part_head) { /* nothing to remember but the last one's end */
 			scan->departed = head->times[end - 1].departure;
@@ -153,8 +170,9 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 	}
 	if (!scan->found || rank->lagging)
 		skip_old(assembly, number);
-	*scan = (struct rank_scan){.departed = scan->departed,
-		.departed_valid = scan->departed_valid,
+	*scan = (struct rank_scan){.departed = scan->reckoned ? scan->reckoned_end : scan->departed,
+		.departed_valid = scan->departed_valid || scan->reckoned,
+		.was_reckoned = scan->reckoned,
 		.was_untimed = scan->untimed,
 		.counted = scan->counted,
 		.counted_from = scan->counted_from,

@@ -30,6 +30,9 @@ struct rank_scan {
 	bool departed_valid; /* departed: when its last blocking part ended */
 	struct host_ns departed;
 	bool untimed, was_untimed; /* no part of this step, of the one before, has times */
+	/* The last part of this step, of the one before, ended by what others told: then, and departed. */
+	bool reckoned, was_reckoned;
+	struct host_ns reckoned_end;
 };
 
 struct communicator_entry {

@@ -70,6 +70,33 @@ struct communicator_entry *assembly_shared(
 int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
 	__attribute__((warn_unused_result));
 
+/*
+ * A part whose place in the rank's stream says nothing of others': by its enqueue time alone a host may run ahead of its
+ * device. Where the device told of calls on its communicator before, the cut follows those that it does not tell of as well.
+ */
+static inline bool assembly_part_is_loose(struct rank_stream *rank, const struct part_kind *kind)
+{
+	const struct rank_communicator *communicator;
+
+	if (!(kind->flags & PART_ENQUEUE_ONLY))
+		return false;
+	communicator = stream_communicator(rank, kind->communicator_id);
+	return !communicator || !communicator->on_device || kind->flags & PART_SEQUENCE_RELATIVE ||
+	       part_kind_is_message(kind);
+}
+
+/* What devices tell of calls before the cut, where some rank's does not tell all: assembly_untimed.c. */
+struct timed_calls {
+	struct timed_call *table; /* hash; NULL: all are told, or none */
+	size_t capacity;
+};
+int assembly_note_timed_calls(struct assembly *assembly, struct arena *arena,
+	struct timed_calls *calls) __attribute__((warn_unused_result));
+/* A rank whose device told of calls before, and does not tell of some before the cut. */
+bool assembly_falls_silent(const struct assembly *assembly, uint32_t rank);
+/* Gives a part that was seen by its enqueue time alone the times that others tell of; false: nobody does. */
+bool assembly_reckon(const struct timed_calls *calls, struct grid_part *part);
+
 /* Does the rank have something before the cut? */
 bool assembly_has_row(const struct assembly *assembly, uint32_t rank);
 /* The layout of what a rank has before the cut; 0: it is not one whole entry. */

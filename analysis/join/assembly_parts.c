@@ -157,6 +157,8 @@ struct host_ns assembly_row_start(const struct rank_stream *rank, const struct r
 	struct host_ns start =
 		rank->part_head ? head->times[rank->part_head - 1].departure : head->start;
 
+	if (scan->was_reckoned && !rank->hole)
+		return scan->departed;
 	if (!scan->departed_valid || rank->hole || scan->departed.value > start.value ||
 		(head->part_flags & (PART_HOST_TIME | PART_ENQUEUE_ONLY)))
 		return start;

@@ -17,7 +17,7 @@ static uint64_t cut_merit(
 	struct rank_communicator *own;
 	uint64_t sequence, size;
 
-	if (kind->flags & PART_ENQUEUE_ONLY || !kind->communicator_id ||
+	if (assembly_part_is_loose(rank, kind) || !kind->communicator_id ||
 		operation_waits_for(kind->operation) == WAITS_FOR_NOBODY ||
 		!assembly_sequence(assembly, number, entry, part, &sequence))
 		return 0;

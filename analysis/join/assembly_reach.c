@@ -30,7 +30,8 @@ static struct rank_communicator *joined_by(struct assembly *assembly, uint32_t n
 	const struct part_kind *kind = packed_kind(entry, part);
 	struct rank_communicator *communicator;
 
-	if ((kind->flags & PART_ENQUEUE_ONLY) || !kind->communicator_id)
+	if (assembly_part_is_loose(&assembly->streams->ranks[number], kind) ||
+		!kind->communicator_id)
 		return NULL;
 	if (part_kind_is_message(kind))
 		communicator = assembly_channel(assembly, number, kind);

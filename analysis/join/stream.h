@@ -46,6 +46,7 @@ struct rank_communicator {
 	uint64_t wanted;      /* up to here the rank must be followed */
 	bool uncounted;	      /* its parts' shift is not known yet: they join nothing */
 	bool announced;	      /* its probe told of it */
+	bool on_device;	      /* the device told the times of calls on it before */
 	size_t slot;	      /* where the communicator was found, in a table of that capacity */
 	size_t slot_capacity;
 };
@@ -65,11 +66,12 @@ struct rank_stamp {
 };
 
 struct rank_stream {
-	bool known;    /* announced, or a step of it came */
-	bool exited;   /* no more entries will come */
-	bool lagging;  /* the analysis goes on without it until it has caught up */
-	bool hole;     /* entries were lost before the head */
-	uint32_t host; /* index into hosts; UINT32_MAX: not known */
+	bool known;	/* announced, or a step of it came */
+	bool exited;	/* no more entries will come */
+	bool lagging;	/* the analysis goes on without it until it has caught up */
+	bool hole;	/* entries were lost before the head */
+	bool on_device; /* its device told the times of calls before */
+	uint32_t host;	/* index into hosts; UINT32_MAX: not known */
 	struct rank_stamp stamp;
 	struct stream_entry *entries; /* ring, by start time */
 	size_t entry_capacity, entry_head, entry_count;

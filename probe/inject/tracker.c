@@ -48,6 +48,7 @@ struct event {
 	uint32_t stopped;     /* atomic: channels that ended, with a time or not */
 	uint32_t seen;	      /* atomic: of these, with both times */
 	uint32_t zero_stamps; /* atomic */
+	int64_t earliest_ns;  /* its kernel did not start before */
 	struct ring_collective collective;
 };
 
@@ -60,8 +61,10 @@ struct communicator {
 	uint64_t launched; /* atomic: events so far, also of those before it here */
 	uint64_t ended;	   /* atomic: the order of the last launched one that ended */
 	int64_t timed_ns; /* atomic: when an end was last told, with its time; at first its begin */
-	uint64_t dropped; /* atomic */
-	uint32_t untimed; /* atomic: its first channels, whose times are other calls' */
+	int64_t launch_after_ns; /* atomic: the kernel whose tasks are told of was launched later */
+	int64_t told_ns; /* atomic: the last word of a kernel's tasks; 0 = the next one's are being told of */
+	uint64_t dropped;	     /* atomic */
+	uint32_t untimed;	     /* atomic: its first channels, whose times are other calls' */
 	uint8_t early[CHANNELS_MAX]; /* atomic: points of each channel */
 	uint32_t broadcasts;	     /* atomic: called, and without a task so far */
 	struct event *events;	     /* kept for the next communicator here */
@@ -201,6 +204,7 @@ void *tracker_begin(uint64_t hash, int rank, int rank_count, int node_count)
 		communicator->untimed = 0;
 		memset(communicator->early, 0, sizeof(communicator->early));
 		communicator->broadcasts = 0;
+		communicator->launch_after_ns = communicator->told_ns = process_now_ns();
 		__atomic_store_n(&communicator->timed_ns, process_now_ns(), __ATOMIC_RELAXED);
 		__atomic_store_n(&communicator->used, 1, __ATOMIC_RELEASE);
 	}
@@ -348,6 +352,23 @@ static void fill_collective(struct communicator *communicator, const struct trac
 }
 
 /*
+ * When a kernel can have started at the earliest: when it was called. Before version 5 NCCL does not tell of that, and of a kernel's
+ * tasks after its launch: first that each begins, then that each is enqueued. A communicator's launches follow each
+ * other, so this one's was behind the last word of the kernel before.
+ */
+static int64_t earliest_start(
+	struct communicator *communicator, const struct ring_collective *collective)
+{
+	int64_t told_ns = __atomic_exchange_n(&communicator->told_ns, 0, __ATOMIC_RELAXED);
+
+	if (told_ns)
+		__atomic_store_n(&communicator->launch_after_ns, told_ns, __ATOMIC_RELAXED);
+	return ring_collective_knows_call(collective)
+		       ? collective->enqueue_host_ns
+		       : __atomic_load_n(&communicator->launch_after_ns, __ATOMIC_RELAXED);
+}
+
+/*
  * It ended, since what was launched behind its group has, and will not be told of; or nothing is told of on this
  * communicator for a second, though all places are in use.
  */
@@ -452,7 +473,7 @@ static bool is_early(struct communicator *communicator, const struct event *even
 
 	if (start_ns <= 0 || call->flags & RING_COLLECTIVE_GRAPH)
 		return false;
-	early = clock_bounds_precede(call->device, call->enqueue_host_ns, start_ns);
+	early = clock_bounds_precede(call->device, event->earliest_ns, start_ns);
 	if (early && known < EARLY_POINTS_MAX)
 		known += EARLY_POINTS;
 	else if (!early && known > 0)
@@ -487,6 +508,7 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 	if (!event)
 		return lose_event(communicator, task, order);
 	fill_collective(communicator, task, &event->collective);
+	event->earliest_ns = earliest_start(communicator, &event->collective);
 	__atomic_store_n(&event->order, order, __ATOMIC_RELAXED);
 	__atomic_store_n(
 		&event->group_end, order + group_size(communicator, task), __ATOMIC_RELAXED);
@@ -523,8 +545,7 @@ void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer)
 						start, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			;
 		if (!(event->collective.flags & RING_COLLECTIVE_GRAPH))
-			clock_bounds_started(
-				event->collective.device, event->collective.enqueue_host_ns, start);
+			clock_bounds_started(event->collective.device, event->earliest_ns, start);
 	}
 	return with_kind(task, KIND_CHANNEL);
 }
@@ -557,9 +578,12 @@ void tracker_stop(void *handle) /* a task's means enqueued, not finished */
 	struct communicator *lost = handle_communicator(handle, KIND_LOST_CHANNEL);
 	struct communicator *timed = handle_communicator(handle, KIND_CHANNEL);
 	struct communicator *untimed = handle_communicator(handle, KIND_UNTIMED_CHANNEL);
+	struct communicator *told = handle_communicator(handle, KIND_TASK);
 	struct event *event = find_event(timed ? timed : untimed, handle);
 	uint64_t tag;
 
+	if (told)
+		__atomic_store_n(&told->told_ns, process_now_ns(), __ATOMIC_RELAXED);
 	if (lost)
 		note_ended(lost, lost_order(lost, handle));
 	if (!event)

@@ -10,6 +10,7 @@
 #ifndef SLOWRANK_PROBE_RING_RING_LAYOUT_H
 #define SLOWRANK_PROBE_RING_RING_LAYOUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -143,6 +144,11 @@ struct ring_collective {
 	/* What the threads that make collectives have had of CPUs, at the launch: 0 = not measured. */
 	uint64_t launchers_cpu_ns;
 };
+/* Whether enqueue_host_ns is when it was called; else NCCL (before 2.28) did not tell, and it is launch_host_ns. */
+static inline bool ring_collective_knows_call(const struct ring_collective *collective)
+{
+	return collective->enqueue_host_ns < collective->launch_host_ns;
+}
 enum { RING_COLLECTIVE_BYTES_MIN = 96 }; /* of libraries that do not tell launchers_cpu_ns */
 
 struct ring_clock_pair { /* device time was gpu_ns at host_ns, give or take error_ns */

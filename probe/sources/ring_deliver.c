@@ -28,7 +28,7 @@ static struct ring_clock *find_clock(struct ring_process *process, uint32_t doma
 /*
  * A kernel begins behind its call and ends before that is seen, but for what the clock may err, and a
  * correction of it that is under way. At a replay the call is the graph's. NCCL tells of a launch only after it,
- * by which time its thread may have been off the CPU: so the launch's time bounds nothing, where the call's is known.
+ * by which time its thread may have been off the CPU: so the launch's time bounds nothing.
  */
 #define CLOCK_CORRECTION_NS INT64_C(1000000)
 
@@ -40,6 +40,7 @@ static bool is_plausible(
 	if (call->device_stop.value < call->device_start.value)
 		return false;
 	if (call->device_start.value > 0 && !(call->flags & RING_COLLECTIVE_GRAPH) &&
+		ring_collective_knows_call(told) &&
 		call->device_start.value < call->enqueue.value - error_ns)
 		return false;
 	return call->device_stop.value <= told->observed_host_ns + error_ns;

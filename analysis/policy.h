@@ -247,9 +247,10 @@
 #define CHANCE_UNITS 5.0 /* deviations by which means over blocks differ by chance */
 /* Where a change began: the level above which steps count as after it, and the most of one step. */
 #define ONSET_LEVEL 0.4
-#define ONSET_VALUE_MAX SEEN_MIN /* levels: bursts still count, one stall does not */
-#define ONSET_BLOCKS FEW	 /* loud ones after the alert, that may still move the onset */
-#define LATEST_STEPS SOME	 /* of which the latest level is taken */
+#define ONSET_USUAL_QUANTILE (1 - MOST_SHARE) /* of the steps before: a step is longer than this */
+#define ONSET_VALUE_MAX SEEN_MIN	      /* levels: bursts still count, one stall does not */
+#define ONSET_BLOCKS FEW  /* loud ones after the alert, that may still move the onset */
+#define LATEST_STEPS SOME /* of which the latest level is taken */
 
 /* Levels: slow-downs below this share of a step are normal for a program. */
 #define DELAY_SHARE_MIN 0.04

@@ -115,6 +115,17 @@ uint64_t signal_hits(const struct signal *signal, const struct step_times *times
 	return hits;
 }
 
+/* Faults of before made steps longer, too: so of those that are known, the usual one is among the shorter ones. */
+static double usual_before(const struct step_times *times, uint64_t step)
+{
+	double lengths[STEP_HISTORY];
+	size_t count = 0;
+
+	for (uint64_t s = step_oldest(times); s < step; s++)
+		lengths[count++] = step_length_ns(times, s);
+	return count < STEPS_KNOWN_MIN ? 0 : quantile_double(lengths, count, ONSET_USUAL_QUANTILE);
+}
+
 uint64_t signal_onset(const struct signal *signal, const struct step_times *times,
 	const struct block *block, uint64_t run_first_step, double level)
 {
@@ -127,7 +138,7 @@ uint64_t signal_onset(const struct signal *signal, const struct step_times *time
 
 	if (first < earliest)
 		first = earliest;
-	double usual = step_usual_ns(times, 0, earliest);
+	double usual = usual_before(times, earliest);
 
 	for (uint64_t s = first; s < times->next; s++) {
 		double length = step_length_ns(times, s), value = signal_step_ns(signal, times, s);

@@ -176,3 +176,17 @@ int judge_pause(struct judge *judge)
 	reset_block(judge);
 	return 0;
 }
+
+void judge_break(struct judge *judge)
+{
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (!state->incident)
+			memset(state->signal.runs, 0, sizeof(state->signal.runs));
+	}
+	if (!judge_incident_of(judge, INCIDENT_TRANSFERS))
+		memset(judge->comm->signal.runs, 0, sizeof(judge->comm->signal.runs));
+	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
+	reset_block(judge);
+}

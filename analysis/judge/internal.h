@@ -79,6 +79,11 @@ double judge_usual_step_ns(const struct judge *judge);
 int judge_close_block(struct judge *judge) __attribute__((warn_unused_result));
 /* What the open block holds is judged, when it is enough; what comes next is no part of it. */
 int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
+/*
+ * The job hung, as is told: what was suspected of somebody before has ended, and its evidence would reach over the hang. Verdicts
+ * that hold go on.
+ */
+void judge_break(struct judge *judge);
 /* incident/hang.c: the job stood still between these times, as was told; that is no evidence of slowness. */
 bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns);
 /* The change on a rank is large enough, real enough and unlike what its peers have. */

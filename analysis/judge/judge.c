@@ -384,13 +384,17 @@ static bool times_contradict(const struct step_grid *grid)
  * (attach --deep), whose times contradict each other, or in which the job hung; ideal_ns: what it would have
  * taken at best.
  */
-static int pass_over(
+static void pass_over(
 	struct judge *judge, const struct step_grid *grid, int64_t length_ns, int64_t ideal_ns)
 {
 	judge_take_length(judge, grid, length_ns, (double)ideal_ns);
 	tell_step(judge, grid, NULL);
 	for (uint32_t r = 0; r < judge->rank_end; r++)
 		judge->ranks[r].signal.lost_ns[grid->step.number % STEP_HISTORY] = 0;
+}
+
+static int pause_judging(struct judge *judge)
+{
 	if (judge->traits.paused)
 		return 0;
 	judge->traits.paused = true;
@@ -428,8 +432,10 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 		int64_t usual_ns = (int64_t)judge_usual_step_ns(judge);
 
 		note_times(judge, grid, 0); /* its length is the hang's */
-		return pass_over(
-			judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
+		pass_over(judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
+		judge->traits.paused = true;
+		judge_break(judge);
+		return 0;
 	}
 	bool contradict = times_contradict(grid);
 	struct open_step *open = judge_open_step(judge, grid);
@@ -438,7 +444,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	open->contradictory |= contradict;
 	if (contradict || (grid->traits.untimed && judge->traits.timed)) {
 		note_times(judge, grid, length_ns);
-		return pass_over(judge, grid, length_ns, length_ns);
+		pass_over(judge, grid, length_ns, length_ns);
+		return pause_judging(judge);
 	}
 	judge->traits.timed |= !grid->traits.untimed;
 	if (judge->traits.paused)

@@ -245,6 +245,22 @@ static void an_onset_needs_longer_steps(void **state)
 	free(made);
 }
 
+/* Where a fault made most steps longer that are known, a smaller one behind it is dated from where it began, too. */
+static void an_onset_is_found_behind_a_larger_fault(void **state)
+{
+	struct made *made = made_new(40000000, 0.005);
+	uint64_t begin;
+
+	(void)state;
+	push_steps(made, 60, 0, 0);
+	push_steps(made, 150, 1, 1);
+	push_steps(made, 60, 0, 0);
+	begin = made->times.next;
+	push_steps(made, 20, 0.3, 0.3);
+	assert_in_range(onset_of(made), begin - 1, begin + 1);
+	free(made);
+}
+
 /* Every seventh step: found with its period and phase, and in no other signal. */
 static void a_period_is_found(void **state)
 {
@@ -298,6 +314,7 @@ int main(void)
 		cmocka_unit_test(a_stall_is_no_change),
 		cmocka_unit_test(what_is_usual_is_learnt),
 		cmocka_unit_test(an_onset_needs_longer_steps),
+		cmocka_unit_test(an_onset_is_found_behind_a_larger_fault),
 		cmocka_unit_test(a_period_is_found),
 		cmocka_unit_test(steps_have_the_programs_numbers),
 	};

@@ -6,8 +6,8 @@
 /* So many bounds in a row must disagree before they are believed instead of the interval. */
 enum { DISAGREEMENTS_MAX = 3 };
 
-/* Offsets and times beyond this (146 years) are damage: no sum of two of them overflows. */
-#define SANE_NS (INT64_MAX / 2)
+/* Offsets and times beyond this (73 years) are damage: no sum of two of them overflows, drifted as they may be. */
+#define SANE_NS (INT64_MAX / 4)
 
 /* The drift is known from upper bounds that span so much; faster than this no oscillator is. */
 #define SPAN_LEAST_NS INT64_C(8000000000)

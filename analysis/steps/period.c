@@ -427,7 +427,7 @@ static uint64_t needed(const struct period_detector *detector, uint64_t period)
 
 	if (!known)
 		return larger(2 * period, PERIOD_TRY_TOKENS_MIN);
-	if (period < known / 2 && detector->confirmed_before)
+	if (period < known / 2 && (detector->confirmed_before || detector->handed_out))
 		return larger(PERIOD_AGAIN_CYCLES * period,
 			smaller(most, larger(PERIOD_AGAIN_CYCLES * known,
 					      smaller(believable(period),
@@ -706,9 +706,10 @@ static void consider_pauses(struct period_detector *detector)
 {
 	const struct period_cycle *cycle = &detector->cycle;
 	uint64_t cycles = detector->cycles_followed, period = cycle->period;
-	uint64_t count = detector->structure.count, rounds, factor, origin;
+	uint64_t count = detector->structure.count, rounds;
 	uint64_t clean = larger(detector->stray.last, period_stream_oldest(&detector->structure));
 	struct period_candidate candidate;
+	struct period_pause pause;
 
 	if (cycle->loop != period)
 		return;
@@ -720,16 +721,17 @@ static void consider_pauses(struct period_detector *detector)
 	cycles = detector->cycles_followed;
 	clean = larger(clean, count - smaller(count, cycles * period));
 	rounds = (count - clean) / period;
+	clean = count - rounds * period;
 	/* The newer half of them, for programs warm up; or all. */
 	if (rounds < PERIOD_PAUSED_CYCLES_MIN ||
-		(!period_pauses(detector, rounds / 2, &factor, &origin) &&
-			!period_pauses(detector, rounds, &factor, &origin)))
+		(!period_pauses(detector, rounds / 2, clean, &pause) &&
+			!period_pauses(detector, rounds, clean, &pause)))
 		return;
 	/* A step shows its pause from the start; later, a fault in every n-th one is another. */
-	if (cycles > PERIOD_PAUSED_STEPS_MAX * factor)
+	if (cycles > PERIOD_PAUSED_STEPS_MAX * pause.factor)
 		return;
-	candidate = (struct period_candidate){.period = factor * period};
-	candidate.start = clean + (origin - clean) % candidate.period;
+	candidate = (struct period_candidate){.period = pause.factor * period};
+	candidate.start = clean + (pause.origin - clean) % candidate.period;
 	if (candidate.start + 2 * candidate.period <= count)
 		adopt(detector, &candidate, period, cycle->by_full, false);
 }

@@ -16,13 +16,15 @@
  *     Beside long rounds, those of calls that rounds have as well count a quarter: an evaluation's;
  *   - the longest pause before one of its calls, beyond two rounds: for rounds as short as a layer.
  *     Where rounds take a fifth of a second, seconds in between are a checkpoint;
- *   - another communicator than the rounds', for rounds as short as well;
+ *   - another communicator than the rounds', for rounds as short as well. Both not where a round is of more than a
+ *     few calls and most of their lengths are unlike: buckets of gradients, no layer;
  *   - the share of rounds that follow another without a pause: no optimizer ran there. Only where
  *     no round has a call as small as a loss or a count, which each step makes once;
  *   - how often rounds that carry hardly anything come between others, where their order comes again with
  *     the longer cycle and no shorter one: counts, and what they announced.
  * The rest may be a pause alone: then each call of a step of equal all-reduces, or each micro-batch,
- * is a cycle, and every n-th of them comes after a pause that the others have not.
+ * is a cycle, and every n-th of them comes after a pause that the others have not, from the start: where it begins later, a
+ * fault delays every n-th step (a loader of n workers).
  *
  * What is followed stays: a longer cycle takes its place only when it has shown for a quarter
  * of what the shorter one explained, calls put in by and by leave a step a step, and stalls do not

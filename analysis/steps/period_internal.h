@@ -87,12 +87,19 @@ enum period_content {
 };
 enum period_content period_weigh(const struct period_detector *detector, uint64_t longer);
 
+/* A longer pause before every so many rounds of the adopted cycle. */
+struct period_pause {
+	uint64_t factor, origin; /* rounds; a call behind one */
+	double least_ns;	 /* the shortest of them */
+	bool own;		 /* this rank's own, from the departure before to the arrival */
+};
+
 /*
- * Whether the last rounds of the adopted cycle are loops of a step though they look alike: one pause
- * of so many (factor) is longer, and long enough. origin: a call behind one.
+ * Whether the last rounds of the adopted cycle are loops of a step though they look alike: one pause of so many is
+ * long enough, and most of such steps since a position began with it. Otherwise a fault began to delay every n-th round.
  */
-bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
-	uint64_t *origin);
+bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t since,
+	struct period_pause *pause);
 
 /* The stream by which the adopted cycle is followed. */
 static inline const struct period_stream *period_followed_stream(

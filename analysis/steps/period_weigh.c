@@ -46,12 +46,31 @@ static void add_calls(
 	}
 }
 
-/* How many rounds a rest makes one step of. */
-static double bound(const struct rounds *rounds, uint64_t period, const struct rest *rest)
+/* A layer makes few calls, and of few lengths; buckets of gradients are of as many lengths as there are. */
+static bool may_be_layer(const struct period_cycle *cycle)
 {
-	double round_count = (double)rounds->calls / (double)period;
+	uint64_t lengths = 0;
+
+	if (cycle->period > PERIOD_POOR_MAX)
+		return false;
+	for (uint64_t i = 0; i < cycle->period; i++) {
+		uint64_t j = 0;
+
+		while (j < i && cycle->full[j] != cycle->full[i])
+			j++;
+		lengths += j == i;
+	}
+	return cycle->period <= PERIOD_SHORT_ROUND || !cycle->by_full ||
+	       2 * lengths <= cycle->period;
+}
+
+/* How many rounds a rest makes one step of. */
+static double bound(
+	const struct rounds *rounds, const struct period_cycle *cycle, const struct rest *rest)
+{
+	double round_count = (double)rounds->calls / (double)cycle->period;
 	double round_ns = fmax(rounds->spacing_ns / round_count, 1);
-	double layer = period <= PERIOD_POOR_MAX ? PERIOD_LAYER_NS / round_ns : 0;
+	double layer = may_be_layer(cycle) ? PERIOD_LAYER_NS / round_ns : 0;
 	double weight = rest->bytes / fmax(rounds->bytes / round_count, 1);
 
 	weight += fmax(0, rest->longest_ns / round_ns - PERIOD_PAUSE_LEAST) * layer * layer;
@@ -240,7 +259,7 @@ enum period_content period_weigh(const struct period_detector *detector, uint64_
 		add_seams(detector, after, walk.end, short_ns, &rounds);
 	add_slight(detector, after, walk.end, longer, slight_bytes, &slight);
 	rounds.unlike = unlike_of(&slight, cycle->period);
-	return (double)rounds.calls <= bound(&rounds, cycle->period, &rest) * (double)cycle->period
+	return (double)rounds.calls <= bound(&rounds, cycle, &rest) * (double)cycle->period
 		       ? PERIOD_LOOPS
 		       : PERIOD_EXCURSIONS;
 }
@@ -459,7 +478,7 @@ static double pause_of(const struct period_detector *detector, const struct repe
 		rounds.spacing_ns = rounds.pause_ns;
 	}
 	rounds.spacing_ns -= long_sum;
-	return (double)factor <= bound(&rounds, period, &rest) ? rest.longest_ns : 0;
+	return (double)factor <= bound(&rounds, &detector->cycle, &rest) ? rest.longest_ns : 0;
 }
 
 /*
@@ -467,7 +486,7 @@ static double pause_of(const struct period_detector *detector, const struct repe
  * goes before the first of the slight ones, which lie between passes of a step as well.
  */
 static double pause_at(const struct period_detector *detector, const struct repeats *repeats,
-	uint64_t place, bool own, uint64_t *factor, uint64_t *origin)
+	uint64_t place, bool own, struct period_pause *found)
 {
 	uint64_t period = detector->cycle.period;
 	struct spacings spacings = {.own = own,
@@ -490,8 +509,10 @@ static double pause_at(const struct period_detector *detector, const struct repe
 		if (pause <= 0)
 			break;
 		longest = pause;
-		*factor = distance;
-		*origin = repeats->first + spacings.last * period + place;
+		*found = (struct period_pause){.factor = distance,
+			.origin = repeats->first + spacings.last * period + place,
+			.least_ns = spacings.least,
+			.own = own};
 		if (!spacings.slight)
 			break;
 	}
@@ -500,25 +521,45 @@ static double pause_at(const struct period_detector *detector, const struct repe
 
 /* The longest of them, of all places. */
 static double longest_pause(const struct period_detector *detector, const struct repeats *repeats,
-	bool own, uint64_t *factor, uint64_t *origin)
+	bool own, struct period_pause *pause)
 {
 	double longest = 0;
 
 	for (uint64_t place = 0; place < detector->cycle.period; place++) {
-		uint64_t its_factor = 0, its_origin = 0;
-		double its = pause_at(detector, repeats, place, own, &its_factor, &its_origin);
+		struct period_pause found = {0};
+		double its = pause_at(detector, repeats, place, own, &found);
 
 		if (its <= longest)
 			continue;
 		longest = its;
-		*factor = its_factor;
-		*origin = its_origin;
+		*pause = found;
 	}
 	return longest;
 }
 
-bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t *factor,
-	uint64_t *origin)
+/*
+ * Did most of the steps since then begin with it, and is that most of what the rounds explained, or longer than
+ * loops hold?
+ */
+static bool lasts_since(
+	const struct period_detector *detector, const struct period_pause *pause, uint64_t since)
+{
+	uint64_t period = detector->cycle.period, count = detector->structure.count;
+	uint64_t step = pause->factor * period, steps = 0, shown = 0;
+
+	for (uint64_t i = since + (pause->origin - since) % step; i < count; i += step, steps++) {
+		const struct period_call *call = call_at(detector, i);
+
+		shown += (pause->own ? call->pause_ns : call->spacing_ns) >= pause->least_ns;
+	}
+	return shown * 4 >= steps * PERIOD_STEADY_QUARTERS &&
+	       (count - since >= PERIOD_FIRST_TOKENS ||
+		       (count - since) * 4 >=
+			       detector->cycles_followed * period * PERIOD_STEADY_QUARTERS);
+}
+
+bool period_pauses(const struct period_detector *detector, uint64_t round_count, uint64_t since,
+	struct period_pause *pause)
 {
 	uint64_t period = detector->cycle.period, count = detector->structure.count;
 	uint64_t most = period <= PERIOD_SHORT_ROUND ? PERIOD_PLACES_MAX : PERIOD_PLACES_FEW;
@@ -528,6 +569,7 @@ bool period_pauses(const struct period_detector *detector, uint64_t round_count,
 	add_calls(detector, repeats.first, count, &repeats.rounds);
 	for (uint64_t i = 0; i < repeats.count * period; i++)
 		repeats.pauses[i / period] += call_at(detector, repeats.first + i)->pause_ns;
-	return longest_pause(detector, &repeats, false, factor, origin) > 0 ||
-	       longest_pause(detector, &repeats, true, factor, origin) > 0;
+	return (longest_pause(detector, &repeats, false, pause) > 0 ||
+		       longest_pause(detector, &repeats, true, pause) > 0) &&
+	       lasts_since(detector, pause, since);
 }

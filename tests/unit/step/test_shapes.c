@@ -362,6 +362,94 @@ static void test_slow_transfers(void **state)
 	}
 }
 
+static uint64_t regular_of(struct program_run *run)
+{
+	step_builder_finish(run->builder);
+	take(run);
+	step_builder_destroy(run->builder);
+	return run->regular;
+}
+
+/* Two broadcasts of a model's buffers, then gradients. */
+static void pictures_step(struct program_run *run, double unit_ms, double input_ms)
+{
+	call(run, 1 + input_ms, OPERATION_BROADCAST, 1, 212480);
+	call(run, 0.2, OPERATION_BROADCAST, 1, 424);
+	for (uint32_t i = 0; i < 5; i++)
+		call(run, i ? unit_ms : 4 * unit_ms, OPERATION_ALL_REDUCE, 1, 8000000 * (i + 1));
+}
+
+/* A loader's workers become slow: every n-th step of a running job waits for them, for a while. They make no step of n. */
+static void test_pauses_begin(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS_OF(60); seed++) {
+		struct step_builder_options options = {.rank = 0};
+		struct program_run run = {.random = seed * 1000003 + 7, .now = 1000000000};
+		uint32_t workers = 2U << seed % 3, steps = 800;
+		uint32_t first = 64 + (uint32_t)(random_next(&run.random) % 200);
+		uint32_t last = first + 60 + (uint32_t)(random_next(&run.random) % 200);
+		double unit_ms = 1 + 5 * uniform(&run.random);
+
+		assert_int_equal(step_builder_create(&options, &run.builder), 0);
+		for (uint32_t i = 0; i < steps; i++) {
+			bool waits = i >= first && i < last && i % workers == 0;
+
+			pictures_step(&run, unit_ms, waits ? 150 * unit_ms : 0);
+		}
+		assert_in_range(regular_of(&run), steps * 98 / 100, steps * 102 / 100);
+	}
+}
+
+/* Few buckets, and what comes now and then on another communicator, or after a pause: their lengths show that they are no layers. */
+static void test_few_buckets(void **state)
+{
+	static const uint32_t logs[] = {0, 10, 25}, inputs[] = {0, 8};
+	uint64_t wrong = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS_OF(60); seed++) {
+		uint64_t random = seed * 1000003 + 7;
+		struct job job = {
+			.shape = SHAPE_BUCKETS,
+			.layers = 5 + (uint32_t)(seed % 4),
+			.micro_batches = 1,
+			.step_count = 600,
+			.log_every = one_of(&random, logs, 3),
+			.save_every = 10,
+			.slow_input_every = one_of(&random, inputs, 2),
+			.unit_ms = 0.2 + 0.4 * uniform(&random),
+			.seed = seed,
+		};
+
+		job.optimizer_ms = job.unit_ms * (4 + 8 * uniform(&random));
+		wrong += !check(&job);
+	}
+	assert_int_equal(wrong, 0);
+}
+
+/* Steps of few calls, handed out for a while, and an evaluation of many small passes: those are no steps. */
+static void test_long_evaluation(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS_OF(20); seed++) {
+		struct step_builder_options options = {.rank = 0};
+		struct program_run run = {.random = seed, .now = 1000000000};
+		uint32_t steps = 600, passes = 12 + (uint32_t)(seed % 8);
+
+		assert_int_equal(step_builder_create(&options, &run.builder), 0);
+		for (uint32_t i = 1; i <= steps; i++) {
+			pictures_step(&run, 4, 0);
+			call(&run, 2, OPERATION_ALL_GATHER, 1, 8);
+			for (uint32_t j = 0; j < passes && i % 200 == 0; j++) {
+				call(&run, 3, OPERATION_ALL_GATHER, 1, 64);
+				call(&run, 0.2, OPERATION_ALL_GATHER, 1, 128);
+			}
+		}
+		assert_in_range(regular_of(&run), steps * 99 / 100, steps * 101 / 100);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +457,9 @@ int main(void)
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_slight_pauses),
 		cmocka_unit_test(test_slow_transfers),
+		cmocka_unit_test(test_pauses_begin),
+		cmocka_unit_test(test_few_buckets),
+		cmocka_unit_test(test_long_evaluation),
 	};
 
 	return cmocka_run_group_tests_name("step.shapes", tests, NULL, NULL);

@@ -108,6 +108,20 @@ def drift(paths):
     check(report["coverage"]["steps_incomplete"] <= 3, f"{report['coverage']['steps_incomplete']} steps incomplete")
 
 
+def soak(paths):
+    """A quarter of an hour without a word, on clocks that part by 40 ms; then two slow devices are named, with their cause."""
+    os.environ["STAND_IN_DRIFT_PPM"] = "-41"
+    faults = ["rank=1 kind=compute first=20500 last=20800 size=60", "rank=2 kind=compute first=21400 last=21700 size=40"]
+    _, report = watch(paths, ranks=3, steps=22000, step_ms=50, faults=faults, timeout=1800)
+    said = [(v["class"], v["cause"], v["ranks"], v["first_step"] // 100) for v in
+            sorted(report["verdicts"], key=lambda verdict: verdict["first_step"])]
+    check(said == [("compute-slow", "longer-kernels", [1], 205), ("compute-slow", "longer-kernels", [2], 214)], f"verdicts: {said}")
+    coverage = report["coverage"]
+    print(f"{coverage['probe_resident_bytes'] / 2 ** 20:.1f} MiB, {coverage['steps_incomplete']} steps incomplete")
+    check(source(report, "device.time")["state"] == "on", "all calls have their times")
+    check(coverage["steps_incomplete"] <= 10, f"{coverage['steps_incomplete']} steps incomplete")
+
+
 def asked(paths):
     """Somebody asks for the kernels of a healthy rank: they are told, and in the report; nobody is named for it."""
     name, told = f"device-{os.getpid()}", []
@@ -254,7 +268,7 @@ def memory(paths):
     check(coverage["dropped"] == 0, f"{coverage['dropped']} dropped")
 
 
-CASES = {"longer": longer, "more": more, "healthy": healthy, "drift": drift, "asked": asked, "all_to_all": all_to_all,
+CASES = {"longer": longer, "more": more, "healthy": healthy, "drift": drift, "soak": soak, "asked": asked, "all_to_all": all_to_all,
          "all_to_all_apart": all_to_all_apart,
          "pipeline": pipeline, "pipeline_asleep": pipeline_asleep, "with_user_plugin": with_user_plugin, "baseline": baseline,
          "refused": refused, "launch_bound": launch_bound,

@@ -334,10 +334,37 @@ static void join(
 	signal_set_told(&state->signal, &judge->times, onset);
 }
 
-/* A verdict of the same kind, just begun; experts that are uneven are so together, whenever each is told. */
-static struct incident *find_kin(
-	struct judge *judge, const struct explanation *why, const struct run *run)
+/*
+ * Who is slow is said against a healthy rank: beside this one, some rank is left that no verdict names, of its peers, or, where it
+ * has none, of the job.
+ */
+static bool leaves_healthy(const struct judge *judge, uint32_t rank)
 {
+	bool has_peers = false, leaves_other = false;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+		bool is_peer = state->layout == judge->ranks[rank].layout;
+
+		if (r == rank || !state->in_block)
+			continue;
+		if (is_peer && !state->incident)
+			return true;
+		has_peers |= is_peer;
+		leaves_other |= !state->incident;
+	}
+	return !has_peers && leaves_other;
+}
+
+/*
+ * A verdict of the same kind, just begun, for the rank to join; experts that are uneven are so together, whenever each is told.
+ * NULL: there is none, or it would name everybody.
+ */
+static struct incident *find_kin(
+	struct judge *judge, uint32_t rank, const struct explanation *why, const struct run *run)
+{
+	if (!leaves_healthy(judge, rank))
+		return NULL;
 	for (size_t t = 0; t < judge->incidents.count; t++) {
 		struct incident *incident = &judge->incidents.list[t];
 		const struct verdict *verdict = judge_verdict(judge, incident);
@@ -370,7 +397,7 @@ int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
 	int error;
 
 	judge_explain_run(judge, rank, run, &why);
-	incident = find_kin(judge, &why, run);
+	incident = find_kin(judge, rank, &why, run);
 	if (incident) {
 		join(judge, incident, rank, run);
 		refresh(judge, incident);
@@ -390,7 +417,8 @@ int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
 		if (other->incident || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
 			!judge_worth_telling(judge, r, RUN_QUICK, &other_why, NULL))
 			continue;
-		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause)
+		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause &&
+			leaves_healthy(judge, r))
 			join(judge, incident, r, own);
 	}
 	begin(judge, incident);

@@ -188,6 +188,42 @@ static void while_the_peer_is_named(void **state)
 	}
 }
 
+static unsigned most_named(void)
+{
+	unsigned most = 0;
+
+	for (size_t i = 0; i < result.verdict_count; i++)
+		most = result.verdicts[i].rank_count > most ? result.verdicts[i].rank_count : most;
+	return most;
+}
+
+/* What is slow for one reason shares a verdict, as long as that leaves a healthy rank; the last one is told apart. */
+static void a_verdict_names_not_everybody(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+		struct sim_options options = sim_defaults(2, seed);
+
+		options.steps = 300;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 0, 200, 280, 0.3};
+		options.faults[1] = (struct sim_fault){SIM_COMPUTE, 1, 235, 280, 1.5};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(most_named(), 1);
+		assert_true(told_after_s(0, 200) < 1);
+		assert_true(told_after_s(1, 235) < 1);
+		sim_free(&sim, true);
+		options = sim_defaults(4, seed);
+		options.steps = 300;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 0, 200, 280, 0.6};
+		options.faults[1] = (struct sim_fault){SIM_COMPUTE, 1, 200, 280, 0.6};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(most_named(), 2);
+		sim_free(&sim, true);
+	}
+}
+
 /* A rank is a little slow for a while, then clearly: what came before is no part of the cost. */
 static void a_prelude_is_no_cost(void **state)
 {
@@ -290,6 +326,7 @@ int main(void)
 		cmocka_unit_test(slow_link_in_a_crowd),
 		cmocka_unit_test(a_few_long_steps),
 		cmocka_unit_test(while_the_peer_is_named),
+		cmocka_unit_test(a_verdict_names_not_everybody),
 		cmocka_unit_test(a_prelude_is_no_cost),
 	};
 

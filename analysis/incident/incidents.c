@@ -708,6 +708,30 @@ static bool is_over(const struct judge *judge, const struct incident *incident)
 			       judge->progress, incident->onset_ns, &incident->usual, &lost));
 }
 
+/* As long as so many blocks, each with a step that it may be loud in. */
+static double blocks_ns(const struct judge *judge, const struct incident *incident, double count)
+{
+	return count * fmax(BLOCK_NS, fmax(incident->every, 1) * judge->judged.quiet.step_ns);
+}
+
+void judge_follow_unmeasured(struct judge *judge)
+{
+	double length_ns = (double)(judge_now_ns(judge) - judge->traits.unmeasured.start_ns);
+
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		struct incident *incident = &judge->incidents.list[t];
+		struct verdict *verdict = judge_verdict(judge, incident);
+
+		if (!incident->active ||
+			length_ns < blocks_ns(judge, incident, RECOVERY_BLOCKS * incident->gap))
+			continue;
+		verdict->sure.unmeasured_since = judge->traits.unmeasured.first_step;
+		if (alert_update_due(
+			    &incident->memory, verdict, (struct job_ns){judge_now_ns(judge)}))
+			tell(judge, incident, VERDICT_EVENT_UPDATE);
+	}
+}
+
 void judge_follow(struct judge *judge)
 {
 	for (size_t t = 0; t < judge->incidents.count; t++) {

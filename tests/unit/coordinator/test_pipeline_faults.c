@@ -224,6 +224,60 @@ static void a_verdict_names_not_everybody(void **state)
 	}
 }
 
+enum { SILENT_FROM = 350 };
+static unsigned silent_until;
+
+/* All ranks' collectives are seen by their calls alone, for some steps. */
+static void fall_silent(struct sim *made)
+{
+	for (unsigned r = 0; r < made->options.ranks; r++) {
+		for (unsigned e = SILENT_FROM; e < silent_until; e++) {
+			struct step_entry *entry = &made->rank[r].entries[e];
+
+			for (size_t p = 0; p < entry->part_count; p++)
+				entry->parts[p].flags |= PART_ENQUEUE_ONLY;
+		}
+	}
+}
+
+static const struct verdict *told_with_silence(unsigned until, unsigned fault_until)
+{
+	struct sim_options options = sim_defaults(4, 3);
+
+	silent_until = until;
+	options.steps = 600;
+	options.tamper = fall_silent;
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){SIM_COMPUTE, 2, 250, fault_until, 0.6};
+	sim_job(&sim, &options, &result);
+	assert_int_equal(result.error, 0);
+	assert_int_equal(result.verdict_count, 1);
+	assert_int_equal(result.verdicts[0].ranks[0], 2);
+	return &result.verdicts[0];
+}
+
+/* A source falls silent for all ranks: whether a verdict still holds is not known, and it says so until times come again. */
+static void nothing_is_measured_any_more(void **state)
+{
+	const struct verdict *verdict = told_with_silence(600, 600);
+
+	(void)state;
+	assert_false(verdict->ended);
+	assert_in_range(verdict->sure.unmeasured_since, SILENT_FROM, SILENT_FROM + 1);
+	assert_true(verdict->last_step < SILENT_FROM);
+	assert_int_equal(sim.recovered_count, 0);
+	assert_true(sim.update_count > 0);
+	sim_free(&sim, true);
+	verdict = told_with_silence(SILENT_FROM + 4, 600);
+	assert_int_equal(verdict->sure.unmeasured_since, 0);
+	assert_true(verdict->last_step > 590 && !verdict->ended);
+	sim_free(&sim, true);
+	verdict = told_with_silence(430, 400);
+	assert_int_equal(verdict->sure.unmeasured_since, 0);
+	assert_true(verdict->ended);
+	sim_free(&sim, true);
+}
+
 /* A rank is a little slow for a while, then clearly: what came before is no part of the cost. */
 static void a_prelude_is_no_cost(void **state)
 {
@@ -327,6 +381,7 @@ int main(void)
 		cmocka_unit_test(a_few_long_steps),
 		cmocka_unit_test(while_the_peer_is_named),
 		cmocka_unit_test(a_verdict_names_not_everybody),
+		cmocka_unit_test(nothing_is_measured_any_more),
 		cmocka_unit_test(a_prelude_is_no_cost),
 	};
 

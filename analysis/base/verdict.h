@@ -96,6 +96,7 @@ struct verdict_certainty {
 	double confidence;	/* 0..1 */
 	double share_explained; /* of the excess, by the cause's evidence: 0..1 */
 	double clock_error_us;
+	uint64_t unmeasured_since; /* the first step that says nothing of it; 0: none */
 };
 
 struct verdict {
@@ -125,6 +126,12 @@ struct verdict {
 	struct verdict_where where;
 	struct verdict_hang hang;
 };
+
+/* It holds, as far as is known: neither over, nor of a job of which nothing is measured any more. */
+static inline bool verdict_goes_on(const struct verdict *verdict)
+{
+	return !verdict->ended && !verdict->sure.unmeasured_since;
+}
 
 /* The rank is one of those that are blamed. */
 static inline bool verdict_names(const struct verdict *verdict, uint32_t rank)

@@ -11,6 +11,7 @@ void alert_told(struct alert_memory *memory, const struct verdict *verdict, stru
 	memory->verdict_class = verdict->verdict_class;
 	memory->cause = verdict->cause;
 	memory->placed = verdict->where.text[0] != '\0';
+	memory->unmeasured = verdict->sure.unmeasured_since != 0;
 	memory->rank_count = verdict->rank_count + verdict->more_ranks;
 	memory->every_steps = verdict->period.steps;
 	memory->slowdown = verdict->slowdown;
@@ -25,6 +26,7 @@ bool alert_update_due(
 		return false;
 	return memory->verdict_class != verdict->verdict_class || memory->cause != verdict->cause ||
 	       (!memory->placed && verdict->where.text[0]) ||
+	       memory->unmeasured != (verdict->sure.unmeasured_since != 0) ||
 	       memory->rank_count != verdict->rank_count + verdict->more_ranks ||
 	       memory->every_steps != verdict->period.steps ||
 	       fabs(cost - told_cost) > UPDATE_COST_CHANGE * fmax(told_cost, UPDATE_COST_MIN);

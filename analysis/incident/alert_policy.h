@@ -12,7 +12,8 @@
 struct alert_memory {
 	struct job_ns told; /* the last event */
 	uint8_t verdict_class, cause;
-	bool placed; /* it said where in the program it is */
+	bool placed;	 /* it said where in the program it is */
+	bool unmeasured; /* and that nothing is measured any more */
 	uint32_t rank_count;
 	uint32_t every_steps;
 	double slowdown;

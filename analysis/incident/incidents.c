@@ -334,10 +334,37 @@ static void join(
 	signal_set_told(&state->signal, &judge->times, onset);
 }
 
-/* A verdict of the same kind, just begun; experts that are uneven are so together, whenever each is told. */
-static struct incident *find_kin(
-	struct judge *judge, const struct explanation *why, const struct run *run)
+/*
+ * Who is slow is said against a healthy rank: beside this one, some rank is left that no verdict names, of its peers, or, where it
+ * has none, of the job.
+ */
+static bool leaves_healthy(const struct judge *judge, uint32_t rank)
 {
+	bool has_peers = false, leaves_other = false;
+
+	for (uint32_t r = 0; r < judge->rank_end; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+		bool is_peer = state->layout == judge->ranks[rank].layout;
+
+		if (r == rank || !state->in_block)
+			continue;
+		if (is_peer && !state->incident)
+			return true;
+		has_peers |= is_peer;
+		leaves_other |= !state->incident;
+	}
+	return !has_peers && leaves_other;
+}
+
+/*
+ * A verdict of the same kind, just begun, for the rank to join; experts that are uneven are so together, whenever each is told.
+ * NULL: there is none, or it would name everybody.
+ */
+static struct incident *find_kin(
+	struct judge *judge, uint32_t rank, const struct explanation *why, const struct run *run)
+{
+	if (!leaves_healthy(judge, rank))
+		return NULL;
 	for (size_t t = 0; t < judge->incidents.count; t++) {
 		struct incident *incident = &judge->incidents.list[t];
 		const struct verdict *verdict = judge_verdict(judge, incident);
@@ -370,7 +397,7 @@ int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
 	int error;
 
 	judge_explain_run(judge, rank, run, &why);
-	incident = find_kin(judge, &why, run);
+	incident = find_kin(judge, rank, &why, run);
 	if (incident) {
 		join(judge, incident, rank, run);
 		refresh(judge, incident);
@@ -390,7 +417,8 @@ int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
 		if (other->incident || !other->in_block || own->change.sum < CHANGE_THRESHOLD / 2 ||
 			!judge_worth_telling(judge, r, RUN_QUICK, &other_why, NULL))
 			continue;
-		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause)
+		if (other_why.verdict_class == why.verdict_class && other_why.cause == why.cause &&
+			leaves_healthy(judge, r))
 			join(judge, incident, r, own);
 	}
 	begin(judge, incident);
@@ -678,6 +706,30 @@ static bool is_over(const struct judge *judge, const struct incident *incident)
 	       (lost.share + PROGRESS_LOST_ERRORS * lost.error < GAIN_SHARE_MIN * incident->level ||
 		       progress_is_back(
 			       judge->progress, incident->onset_ns, &incident->usual, &lost));
+}
+
+/* As long as so many blocks, each with a step that it may be loud in. */
+static double blocks_ns(const struct judge *judge, const struct incident *incident, double count)
+{
+	return count * fmax(BLOCK_NS, fmax(incident->every, 1) * judge->judged.quiet.step_ns);
+}
+
+void judge_follow_unmeasured(struct judge *judge)
+{
+	double length_ns = (double)(judge_now_ns(judge) - judge->traits.unmeasured.start_ns);
+
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		struct incident *incident = &judge->incidents.list[t];
+		struct verdict *verdict = judge_verdict(judge, incident);
+
+		if (!incident->active ||
+			length_ns < blocks_ns(judge, incident, RECOVERY_BLOCKS * incident->gap))
+			continue;
+		verdict->sure.unmeasured_since = judge->traits.unmeasured.first_step;
+		if (alert_update_due(
+			    &incident->memory, verdict, (struct job_ns){judge_now_ns(judge)}))
+			tell(judge, incident, VERDICT_EVENT_UPDATE);
+	}
 }
 
 void judge_follow(struct judge *judge)

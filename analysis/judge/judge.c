@@ -401,24 +401,43 @@ static int pause_judging(struct judge *judge)
 	return judge_pause(judge);
 }
 
-/* Lateness of before the pause reaches no further. */
-static void resume(struct judge *judge)
-{
-	judge->traits.paused = false;
-	for (size_t t = 0; t < judge->incidents.count; t++)
-		whatif_line_reset(&judge->incidents.lines[t]);
-	for (int kind = 0; kind < RUN_STEEP; kind++)
-		whatif_line_reset(&judge->replays.suspects.lines[kind]);
-	whatif_line_reset(&judge->replays.ideal);
-	whatif_line_reset(&judge->comm->line);
-}
-
 /* When it was, and when it was known. */
 static void note_times(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
 {
 	step_times_note(&judge->times, grid->step.number, grid->step.start_ns, length_ns);
 	step_times_of_program(&judge->times, grid->step.of_program, grid->step.round_count);
 	judge->times.known_ns = grid->step.known_ns;
+}
+
+/* Of the step, nothing is known but its length. */
+static int take_unmeasured(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
+{
+	int error = pause_judging(judge);
+
+	if (error < 0)
+		return error;
+	note_times(judge, grid, length_ns);
+	pass_over(judge, grid, length_ns, length_ns);
+	if (!judge->traits.unmeasured.any)
+		judge->traits.unmeasured =
+			(struct unmeasured_steps){true, grid->step.of_program, grid->step.start_ns};
+	judge_follow_unmeasured(judge);
+	return 0;
+}
+
+/* Lateness of before the pause reaches no further. */
+static void resume(struct judge *judge)
+{
+	judge->traits.paused = false;
+	judge->traits.unmeasured.any = false;
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		whatif_line_reset(&judge->incidents.lines[t]);
+		judge_verdict(judge, &judge->incidents.list[t])->sure.unmeasured_since = 0;
+	}
+	for (int kind = 0; kind < RUN_STEEP; kind++)
+		whatif_line_reset(&judge->replays.suspects.lines[kind]);
+	whatif_line_reset(&judge->replays.ideal);
+	whatif_line_reset(&judge->comm->line);
 }
 
 int judge_step(struct judge *judge, const struct step_grid *grid)
@@ -442,11 +461,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 
 	judge->lengths.job.steps_contradictory += contradict && !open->contradictory;
 	open->contradictory |= contradict;
-	if (contradict || (grid->traits.untimed && judge->traits.timed)) {
-		note_times(judge, grid, length_ns);
-		pass_over(judge, grid, length_ns, length_ns);
-		return pause_judging(judge);
-	}
+	if (contradict || (grid->traits.untimed && judge->traits.timed))
+		return take_unmeasured(judge, grid, length_ns);
 	judge->traits.timed |= !grid->traits.untimed;
 	if (judge->traits.paused)
 		resume(judge);

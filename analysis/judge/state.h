@@ -295,11 +295,19 @@ struct replays {
 	struct suspects suspects;
 };
 
+/* The latest steps, where they are not judged: whose times are not known, or contradict each other. */
+struct unmeasured_steps {
+	bool any;
+	uint64_t first_step; /* of the program */
+	int64_t start_ns;
+};
+
 /* What the job is, by its steps so far. */
 struct job_traits {
 	bool several_hosts;
 	bool timed;  /* some step was */
 	bool paused; /* the last ones were not, of a job whose others are */
+	struct unmeasured_steps unmeasured;
 };
 
 /* A step of the program, as far as it was judged. */

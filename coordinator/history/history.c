@@ -196,6 +196,8 @@ static void tell_as(struct history *history, const struct verdict *own, uint32_t
 	told->id = id;
 	told->first_step += history_steps_before(history);
 	told->last_step += history_steps_before(history);
+	if (told->sure.unmeasured_since)
+		told->sure.unmeasured_since += history_steps_before(history);
 	if (id <= history->told_before) { /* its begin is not in the batches */
 		told->first_step = before.first_step;
 		told->onset = before.onset;

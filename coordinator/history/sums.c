@@ -166,6 +166,8 @@ static void pass_verdict(struct pass *pass, struct verdict *verdict)
 	UP_TO(pass, verdict->hang.operation, OPERATION_NR - 1);
 	if (has_more(pass)) /* not of a program that knew no stacks */
 		pass_where(pass, &verdict->where);
+	if (has_more(pass)) /* nor that nothing was measured any more */
+		NUMBER(pass, verdict->sure.unmeasured_since);
 }
 
 static void pass_totals(struct pass *pass, struct job_totals *totals)

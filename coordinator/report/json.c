@@ -158,6 +158,8 @@ void report_json_verdict(struct json_writer *writer, const char *key, const stru
 	json_signed(writer, "alert_unix_ns", look_unix_ns(verdict->alert, unix_offset_ns));
 	json_decimal(writer, "clock_error_us", verdict->sure.clock_error_us, DECIMALS_US);
 	json_boolean(writer, "ended", verdict->ended != 0);
+	if (verdict->sure.unmeasured_since)
+		json_unsigned(writer, "unmeasured_since_step", verdict->sure.unmeasured_since);
 	write_evidence(writer, verdict);
 	write_ranks_of(writer, "victims", verdict->victims,
 		look_at_most(verdict->victim_count, VERDICT_VICTIMS_MAX));

@@ -59,7 +59,7 @@ static void add_slowdown(struct line *line, const struct verdict *verdict, const
 
 static void add_class(struct line *line, const struct verdict *verdict)
 {
-	bool many = verdict->rank_count > 1, ended = verdict->ended;
+	bool many = verdict->rank_count > 1, ended = !verdict_goes_on(verdict);
 	const char *be = ended ? (many ? "were" : "was") : (many ? "are" : "is");
 
 	switch (verdict->verdict_class) {
@@ -111,6 +111,14 @@ static void add_where(struct line *line, const struct verdict *verdict)
 	line_add_outside(line, verdict->where.text);
 }
 
+/* Nothing tells whether it holds. */
+static void add_unmeasured(struct line *line, const struct verdict *verdict)
+{
+	if (verdict->sure.unmeasured_since)
+		line_add(
+			line, "; not measured since step %" PRIu64, verdict->sure.unmeasured_since);
+}
+
 void report_verdict_sentence(const struct report_model *model, const struct verdict *verdict,
 	char sentence[REPORT_SENTENCE_LENGTH])
 {
@@ -128,12 +136,13 @@ void report_verdict_sentence(const struct report_model *model, const struct verd
 	if (verdict->verdict_class == VERDICT_HANG) {
 		line_add(&line, "; the job made no progress");
 	} else {
-		line_add(&line, "; the job %s ", verdict->ended ? "ran" : "runs");
+		line_add(&line, "; the job %s ", verdict_goes_on(verdict) ? "runs" : "ran");
 		add_slowdown(&line, verdict, " because of it");
 	}
 	line_add(&line, " (steps %" PRIu64 "-%" PRIu64, verdict->first_step, verdict->last_step);
 	add_main_evidence(&line, verdict, ", ");
 	add_where(&line, verdict);
+	add_unmeasured(&line, verdict);
 	line_add(&line, verdict->ended ? "; recovered)" : ")");
 }
 
@@ -187,4 +196,5 @@ void report_alert_line(const struct report_model *model, enum verdict_event even
 	if (look_main_evidence(verdict))
 		line_add(&line, ")");
 	add_where(&line, verdict);
+	add_unmeasured(&line, verdict);
 }

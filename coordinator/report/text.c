@@ -93,7 +93,7 @@ static void write_verdicts(
 
 	for (size_t i = 0; i < selection->count; i++) {
 		const struct verdict *verdict = selection->verdicts[i];
-		const char *start = verdict->ended ? "\033[33m" : "\033[1;31m";
+		const char *start = verdict_goes_on(verdict) ? "\033[1;31m" : "\033[33m";
 
 		report_verdict_sentence(model, verdict, sentence);
 		fprintf(out, "%s%s%s%s.\n", colour ? start : "", sentence, colour ? "\033[0m" : "",

@@ -53,8 +53,9 @@ static const char *time_words(int64_t unix_ns, char text[TIME_LENGTH])
 /* What an incident is, without numbers that change with each step. */
 static bool is_same(const struct watch_known *known, const struct watch_incident *now)
 {
-	return known->ended == (now->ended != 0) && known->verdict_class == now->verdict_class &&
-	       known->cause == now->cause && known->rank_count == now->rank_count &&
+	return known->ended == (now->ended != 0) && known->unmeasured == (now->unmeasured != 0) &&
+	       known->verdict_class == now->verdict_class && known->cause == now->cause &&
+	       known->rank_count == now->rank_count &&
 	       !memcmp(known->ranks, now->ranks, now->rank_count * sizeof(now->ranks[0]));
 }
 
@@ -83,9 +84,13 @@ static void take_incident(struct watch_lines *lines, const struct watch_incident
 	else if (!is_new && !is_same(known, now))
 		write_event(now, "changes", when, out);
 	if (job_ended && !now->ended)
-		write_event(now, "goes on as the job ends", when, out);
+		write_event(now,
+			now->unmeasured ? "was not measured any more as the job ends"
+					: "goes on as the job ends",
+			when, out);
 	known->id = now->id;
 	known->ended = now->ended != 0;
+	known->unmeasured = now->unmeasured != 0;
 	known->verdict_class = now->verdict_class;
 	known->cause = now->cause;
 	known->rank_count = now->rank_count;

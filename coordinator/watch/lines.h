@@ -12,7 +12,7 @@ enum { WATCH_KNOWN_MAX = 4096 };
 
 struct watch_known {
 	uint32_t id; /* 0: none */
-	bool ended;
+	bool ended, unmeasured;
 	uint8_t verdict_class, cause;
 	size_t rank_count;
 	uint32_t ranks[VERDICT_RANKS_MAX];

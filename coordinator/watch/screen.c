@@ -143,8 +143,9 @@ static void draw_incidents(struct screen *screen, const struct watch_view *view,
 		behind -= least;
 		left = behind + least < left ? left - behind : least;
 		snprintf(number, sizeof(number), "%" PRIu32, incident->id);
-		add_wrapped(screen, incident->ended ? SCREEN_DIM : SCREEN_BOLD_RED, number,
-			incident->sentence, left - (least - 1));
+		add_wrapped(screen,
+			incident->ended || incident->unmeasured ? SCREEN_DIM : SCREEN_BOLD_RED,
+			number, incident->sentence, left - (least - 1));
 		if (!incident->ended)
 			add_wrapped(screen, SCREEN_PLAIN, "", incident->advice,
 				until - screen->line_count > behind + 1

@@ -166,6 +166,7 @@ static void take_incident(struct watch_incident *into, const struct report_model
 {
 	into->id = verdict->id;
 	into->ended = verdict->ended != 0;
+	into->unmeasured = verdict->sure.unmeasured_since != 0;
 	into->alerted = look_hold(model, verdict) == ALERT_HOLD_NONE;
 	into->verdict_class = verdict->verdict_class;
 	into->cause = verdict->cause;

@@ -37,7 +37,7 @@ static inline float watch_held_ms(const struct watch_rank *rank)
 
 struct watch_incident {
 	uint32_t id;
-	uint8_t ended, alerted, verdict_class, cause;
+	uint8_t ended, unmeasured, alerted, verdict_class, cause;
 	uint32_t more_ranks;
 	size_t rank_count;
 	uint32_t ranks[VERDICT_RANKS_MAX];

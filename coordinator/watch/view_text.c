@@ -17,7 +17,7 @@ static void write_incident(const struct watch_incident *incident, FILE *out)
 		incident->more_ranks);
 	for (size_t i = 0; i < incident->rank_count; i++)
 		fprintf(out, "%s%" PRIu32, i ? "," : "", incident->ranks[i]);
-	fprintf(out, "\t%s\t%s\n", incident->sentence, incident->advice);
+	fprintf(out, "\t%s\t%s\t%u\n", incident->sentence, incident->advice, incident->unmeasured);
 }
 
 /* Names are printable, so no field has a tab or a line end in it. */
@@ -128,6 +128,7 @@ static void read_incident(struct watch_view *view, char *fields)
 		incident->ranks[incident->rank_count++] = (uint32_t)strtoul(rank, NULL, 10);
 	take_text(&fields, incident->sentence, sizeof(incident->sentence));
 	take_text(&fields, incident->advice, sizeof(incident->advice));
+	incident->unmeasured = take_number(&fields) != 0;
 	view->incident_count++;
 }
 

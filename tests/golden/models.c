@@ -165,6 +165,13 @@ static void make_throttle(struct golden_model *golden)
 	add_usual_sources(golden);
 }
 
+/* The same, of which nothing was measured any more before the job ended: it is neither over, nor known to go on. */
+static void make_silent(struct golden_model *golden)
+{
+	make_throttle(golden);
+	golden->verdicts[0].sure.unmeasured_since = 482;
+}
+
 /* Nothing found, but parts could not be seen: never "healthy". */
 static void make_blind(struct golden_model *golden)
 {
@@ -505,6 +512,7 @@ void golden_model_fini(struct golden_model *golden)
 
 const struct golden_case golden_cases[] = {
 	{"throttle", make_throttle},
+	{"silent", make_silent},
 	{"blind", make_blind},
 	{"empty", make_empty},
 	{"several", make_several},

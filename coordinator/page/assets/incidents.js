@@ -32,7 +32,8 @@ function noVerdict() {
 }
 
 function whenWords(verdict) {
-	const from = clock(verdict.onset_unix_ns / 1e6), until = verdict.ended ? `to ${clock(verdict.end_unix_ns / 1e6)} UTC` : "UTC, goes on";
+	const from = clock(verdict.onset_unix_ns / 1e6), until = verdict.ended ? `to ${clock(verdict.end_unix_ns / 1e6)} UTC`
+		: verdict.unmeasured_since_step ? `UTC, not measured since step ${verdict.unmeasured_since_step}` : "UTC, goes on";
 	const told = { slowdown: "too small", duration: "too short", "known-imbalance": "known imbalance" }[verdict.not_alerted];
 	const waited = verdict.victim_count ? ` ${count(verdict.victim_count, "rank")} waited.` : "";
 	return `Incident ${verdict.id}: ${from} ${until}; confidence ${Math.round(verdict.confidence * 100)} %.${waited}${told ? ` No alert: ${told}.` : ""}`;
@@ -41,7 +42,7 @@ function whenWords(verdict) {
 function drawIncidents() {
 	const verdicts = sortedVerdicts(), list = byId("incidents");
 	const cards = verdicts.map(verdict => {
-		const told = page.incidentOf.get(verdict.id), card = made("button", { class: "incident" + (verdict.ended ? " ended" : ""), type: "button", id: "incident-" + verdict.id });
+		const told = page.incidentOf.get(verdict.id), card = made("button", { class: "incident" + (verdict.ended || verdict.unmeasured_since_step ? " ended" : ""), type: "button", id: "incident-" + verdict.id });
 		card.append(made("span", { class: "what" }, plainText(told.sentence) + "."), made("span", { class: "todo" }, told.advice + "."), made("span", { class: "when" }, whenWords(verdict)));
 		card.setAttribute("aria-current", String(view.incident === verdict.id));
 		card.addEventListener("click", () => focusIncident(verdict.id));

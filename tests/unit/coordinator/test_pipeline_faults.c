@@ -188,6 +188,96 @@ static void while_the_peer_is_named(void **state)
 	}
 }
 
+static unsigned most_named(void)
+{
+	unsigned most = 0;
+
+	for (size_t i = 0; i < result.verdict_count; i++)
+		most = result.verdicts[i].rank_count > most ? result.verdicts[i].rank_count : most;
+	return most;
+}
+
+/* What is slow for one reason shares a verdict, as long as that leaves a healthy rank; the last one is told apart. */
+static void a_verdict_names_not_everybody(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+		struct sim_options options = sim_defaults(2, seed);
+
+		options.steps = 300;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 0, 200, 280, 0.3};
+		options.faults[1] = (struct sim_fault){SIM_COMPUTE, 1, 235, 280, 1.5};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(most_named(), 1);
+		assert_true(told_after_s(0, 200) < 1);
+		assert_true(told_after_s(1, 235) < 1);
+		sim_free(&sim, true);
+		options = sim_defaults(4, seed);
+		options.steps = 300;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 0, 200, 280, 0.6};
+		options.faults[1] = (struct sim_fault){SIM_COMPUTE, 1, 200, 280, 0.6};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(most_named(), 2);
+		sim_free(&sim, true);
+	}
+}
+
+enum { SILENT_FROM = 350 };
+static unsigned silent_until;
+
+/* All ranks' collectives are seen by their calls alone, for some steps. */
+static void fall_silent(struct sim *made)
+{
+	for (unsigned r = 0; r < made->options.ranks; r++) {
+		for (unsigned e = SILENT_FROM; e < silent_until; e++) {
+			struct step_entry *entry = &made->rank[r].entries[e];
+
+			for (size_t p = 0; p < entry->part_count; p++)
+				entry->parts[p].flags |= PART_ENQUEUE_ONLY;
+		}
+	}
+}
+
+static const struct verdict *told_with_silence(unsigned until, unsigned fault_until)
+{
+	struct sim_options options = sim_defaults(4, 3);
+
+	silent_until = until;
+	options.steps = 600;
+	options.tamper = fall_silent;
+	options.fault_count = 1;
+	options.faults[0] = (struct sim_fault){SIM_COMPUTE, 2, 250, fault_until, 0.6};
+	sim_job(&sim, &options, &result);
+	assert_int_equal(result.error, 0);
+	assert_int_equal(result.verdict_count, 1);
+	assert_int_equal(result.verdicts[0].ranks[0], 2);
+	return &result.verdicts[0];
+}
+
+/* A source falls silent for all ranks: whether a verdict still holds is not known, and it says so until times come again. */
+static void nothing_is_measured_any_more(void **state)
+{
+	const struct verdict *verdict = told_with_silence(600, 600);
+
+	(void)state;
+	assert_false(verdict->ended);
+	assert_in_range(verdict->sure.unmeasured_since, SILENT_FROM, SILENT_FROM + 1);
+	assert_true(verdict->last_step < SILENT_FROM);
+	assert_int_equal(sim.recovered_count, 0);
+	assert_true(sim.update_count > 0);
+	sim_free(&sim, true);
+	verdict = told_with_silence(SILENT_FROM + 4, 600);
+	assert_int_equal(verdict->sure.unmeasured_since, 0);
+	assert_true(verdict->last_step > 590 && !verdict->ended);
+	sim_free(&sim, true);
+	verdict = told_with_silence(430, 400);
+	assert_int_equal(verdict->sure.unmeasured_since, 0);
+	assert_true(verdict->ended);
+	sim_free(&sim, true);
+}
+
 /* A rank is a little slow for a while, then clearly: what came before is no part of the cost. */
 static void a_prelude_is_no_cost(void **state)
 {
@@ -290,6 +380,8 @@ int main(void)
 		cmocka_unit_test(slow_link_in_a_crowd),
 		cmocka_unit_test(a_few_long_steps),
 		cmocka_unit_test(while_the_peer_is_named),
+		cmocka_unit_test(a_verdict_names_not_everybody),
+		cmocka_unit_test(nothing_is_measured_any_more),
 		cmocka_unit_test(a_prelude_is_no_cost),
 	};
 

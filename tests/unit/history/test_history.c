@@ -18,6 +18,7 @@ static uint8_t bytes[SUMS_BYTES_MAX], again[SUMS_BYTES_MAX];
 static struct verdict make_verdict(uint32_t id, uint32_t rank, bool ended)
 {
 	return (struct verdict){.id = id,
+		.sure.unmeasured_since = ended ? 0 : 10 * id + 7,
 		.verdict_class = VERDICT_HOST_SLOW,
 		.cause = CAUSE_CPU_CONTENTION,
 		.ended = ended,
@@ -100,10 +101,11 @@ static int take_gap(struct history *history, uint64_t batches)
 
 static void test_verdict_is_read_back(void **state)
 {
-	struct verdict verdict = make_verdict(3, 5, true), read;
+	struct verdict verdict = make_verdict(3, 5, false), read;
 	size_t length = sums_put_verdict(&verdict, bytes);
-	/* Its last field: numbers, and two texts. */
-	size_t where = length - 6 * sizeof(uint64_t) - sizeof("in save (train.py:212)") + 1 -
+	/* The two last fields that were appended: numbers, and two texts; and a number. */
+	size_t unmeasured = length - sizeof(uint64_t);
+	size_t where = unmeasured - 6 * sizeof(uint64_t) - sizeof("in save (train.py:212)") + 1 -
 		       sizeof(uint64_t) - sizeof("save (train.py:212)") + 1;
 
 	(void)state;
@@ -112,6 +114,7 @@ static void test_verdict_is_read_back(void **state)
 	assert_int_equal(read.victims[63], 99);
 	assert_int_equal(read.onset.value, -1000);
 	assert_string_equal(read.evidence[0].detail, "ran instead: stress-ng");
+	assert_int_equal(read.sure.unmeasured_since, 37);
 	assert_string_equal(read.where.text, "in save (train.py:212)");
 	assert_string_equal(read.where.frames[0], "save (train.py:212)");
 	assert_int_equal(sums_put_verdict(&read, again), length);
@@ -119,7 +122,8 @@ static void test_verdict_is_read_back(void **state)
 	bytes[length] = 1; /* a later program appends */
 	assert_int_equal(sums_get_verdict(bytes, length + 8, &read), 0);
 	for (size_t cut = 0; cut < length; cut++)
-		assert_int_equal(sums_get_verdict(bytes, cut, &read), cut == where ? 0 : -EBADMSG);
+		assert_int_equal(sums_get_verdict(bytes, cut, &read),
+			cut == where || cut == unmeasured ? 0 : -EBADMSG);
 	assert_int_equal(
 		sums_get_verdict(bytes, where, &read), 0); /* an earlier program knew none */
 	assert_string_equal(read.where.text, "");

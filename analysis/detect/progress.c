@@ -158,6 +158,13 @@ static bool is_measured(const struct slot *slot)
 	return slot->time_ns > PROGRESS_MEASURED_MIN * (double)(slot->end_ns - slot->start_ns);
 }
 
+double progress_latest_done_ns(const struct progress *progress)
+{
+	return progress->slot_count && is_measured(slot_at(progress, 1))
+		       ? slot_at(progress, 1)->done_ns
+		       : 0;
+}
+
 struct rate_sums {
 	double done, time, done_done, done_time, time_time;
 	uint32_t slots;

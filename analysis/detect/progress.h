@@ -18,6 +18,8 @@ void progress_destroy(struct progress *progress); /* NULL is fine */
 void progress_step(struct progress *progress, const struct step_grid *grid);
 /* The steps since the last slot are one. aside: it does not tell what is usual, since a fault is known of. */
 void progress_end_slot(struct progress *progress, bool aside);
+/* What a rank did in the latest slot: usual time of its calls; 0 where most of its time is of calls that are not known yet. */
+double progress_latest_done_ns(const struct progress *progress);
 /* The same afterwards, of the slots that are kept and have some of [from_ns, until_ns). */
 void progress_set_aside(struct progress *progress, int64_t from_ns, int64_t until_ns, bool aside);
 

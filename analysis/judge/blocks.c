@@ -136,6 +136,7 @@ int judge_close_block(struct judge *judge)
 	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
 	if (error < 0)
 		return error;
+	judge_moved_block(judge);
 	rank_count = judge_level_ranks(judge);
 	if (rank_count < 2 ||
 		judge->judged.count == 0) { /* the first block is the program's start */
@@ -143,6 +144,7 @@ int judge_close_block(struct judge *judge)
 		return 0;
 	}
 	judge_push_runs(judge, rank_count);
+	judge_moved_learn(judge);
 	judge_launches_block(judge);
 	judge_periodic_look(judge);
 	bool slow_transfers = judge_comm_block(judge, level_of_late(judge));

@@ -234,6 +234,11 @@ void judge_loss_told(struct judge *judge);
 /* uneven/experts.c: all of the rank's excess is in its experts: they get more tokens, its machine is not slow. */
 bool judge_experts_only(const struct rank_state *state);
 
+/* uneven/moved.c: takes the delays out of the block that are of work which other ranks had before; */
+void judge_moved_block(struct judge *judge);
+/* and learns what is usual, once runs know the block. */
+void judge_moved_learn(struct judge *judge);
+
 /* uneven/imbalance.c */
 struct imbalance_state *judge_imbalance_create(void);	     /* NULL without memory */
 void judge_imbalance_destroy(struct imbalance_state *state); /* NULL is fine */

@@ -48,6 +48,8 @@ struct rank_usual {
 	float excess[2];		/* of the two directions: what stays is no uneven input */
 	float message;			/* work on a message, beyond its control: a share of it */
 	float unevenness;		/* squared deviation from them */
+	float work,
+		work_spread; /* for each unit of the job's progress; 0: not known. uneven/moved.c */
 };
 
 /* For how much of the time a rank's sockets have data to send. */
@@ -79,6 +81,7 @@ struct rank_state {
 	struct signal signal; /* its delay, less what is usual for all */
 	double wait;	      /* waiting, likewise */
 	double comm;	      /* late departures, likewise */
+	float work;	      /* as usual.work, in the block */
 	struct link_look link;
 	struct socket_look busy;
 	struct launch_sums run_launches; /* as the quick run; goes on in a verdict */
@@ -283,6 +286,7 @@ struct quiet_blocks {
 struct judged_blocks {
 	uint64_t count;
 	size_t ranks;	    /* in the last one */
+	bool moved;	    /* the program moved work, as of the last one */
 	double noise_scale; /* of their levels in it */
 	double passing;	    /* the most evidence of a quick run that came to nothing; it fades */
 	struct quiet_blocks quiet;

@@ -186,6 +186,9 @@ static void work_until_call(struct sim *sim, unsigned number, unsigned step, dou
 
 	if (number == 0)
 		work *= 1 + options->imbalance;
+	fault = fault_of(sim, number, step, SIM_SPLIT);
+	if (fault)
+		work *= 1 + fault->size;
 	work *= fmax(0.1, 1 + options->jitter / sqrt(share) * normal(&rank->random));
 	if (options->compute_share < 1)
 		go_off(rank, number, work * (1 - options->compute_share), &before->asleep_ns,

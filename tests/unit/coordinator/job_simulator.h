@@ -36,6 +36,7 @@ enum sim_fault_kind {
 	SIM_STEAL,
 	SIM_CLOCK, /* have a lower clock, */
 	SIM_SMT,   /* or need more cycles for the same instructions */
+	SIM_SPLIT, /* the program gives the rank so much more of the work; below 0: less */
 };
 
 struct sim_fault {

@@ -194,6 +194,75 @@ static void crowded_cpus_are_no_link(void **state)
 	}
 }
 
+enum { SPLIT_FROM = 150, SPLIT_UNTIL = 280 };
+
+/* From a step on the program gives one rank more work, and one or two others as much less. */
+static struct sim_options split_anew(unsigned ranks, uint64_t seed)
+{
+	struct sim_options options = sim_defaults(ranks, seed);
+
+	options.compute_share = 1;
+	options.fault_count = ranks > 2 ? 3 : 2;
+	options.faults[0] = (struct sim_fault){SIM_SPLIT, 1, SPLIT_FROM, SPLIT_UNTIL, 0.5};
+	options.faults[1] =
+		(struct sim_fault){SIM_SPLIT, 0, SPLIT_FROM, SPLIT_UNTIL, ranks > 2 ? -0.25 : -0.5};
+	options.faults[2] = (struct sim_fault){SIM_SPLIT, 2, SPLIT_FROM, SPLIT_UNTIL, -0.25};
+	return options;
+}
+
+static void work_that_the_program_moves(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 2; ranks <= 16; ranks *= 2) {
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			struct sim_options options = split_anew(ranks, seed);
+
+			sim_job(&sim, &options, &result);
+			assert_int_equal(result.error, 0);
+			assert_int_equal(sim.alert_count, 0);
+			sim_free(&sim, true);
+		}
+	}
+}
+
+/* Nor does it hide, or date, what happens to the rank that has more of it. */
+static void a_fault_where_work_was_moved(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 2; ranks <= 16; ranks *= 2) {
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			struct sim_options options = split_anew(ranks, seed);
+
+			options.faults[options.fault_count++] = (struct sim_fault){
+				SIM_THROTTLE, 1, SPLIT_FROM + 50, SPLIT_UNTIL, 1};
+			sim_job(&sim, &options, &result);
+			assert_int_equal(result.error, 0);
+			assert_int_equal(sim.alert_count, 1);
+			assert_int_equal(sim.alerts[0].ranks[0], 1);
+			assert_int_equal(sim.alerts[0].cause, CAUSE_CGROUP_THROTTLE);
+			assert_in_range(
+				result.verdicts[0].first_step, SPLIT_FROM + 45, SPLIT_FROM + 55);
+			sim_free(&sim, true);
+		}
+	}
+}
+
+/* A rank that is slow while others have no less to do is slow. */
+static void more_work_that_nobody_had(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 2; ranks <= 16; ranks *= 2) {
+		struct sim_options options = split_anew(ranks, 1);
+
+		options.fault_count = 1;
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.error, 0);
+		assert_int_equal(sim.alert_count, 1);
+		assert_int_equal(sim.alerts[0].ranks[0], 1);
+		sim_free(&sim, true);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +275,9 @@ int main(void)
 		cmocka_unit_test(times_of_other_calls),
 		cmocka_unit_test(totals_are_right),
 		cmocka_unit_test(crowded_cpus_are_no_link),
+		cmocka_unit_test(work_that_the_program_moves),
+		cmocka_unit_test(a_fault_where_work_was_moved),
+		cmocka_unit_test(more_work_that_nobody_had),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

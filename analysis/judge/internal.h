@@ -303,6 +303,8 @@ void judge_end_incident(struct judge *judge, struct incident *incident);
 void judge_incident_periodic(
 	struct judge *judge, struct incident *incident, const struct periodic *found);
 void judge_follow(struct judge *judge); /* after a block: updates and recoveries */
+void judge_late_samples(struct judge
+		*judge); /* likewise: causes that were not known when a verdict was told last */
 /* Of the run of slow transfers: its first step, and that step's start. */
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
 /* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */

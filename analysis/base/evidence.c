@@ -96,6 +96,22 @@ bool evidence_value(
 	return true;
 }
 
+bool evidence_value_over(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t *value)
+{
+	struct sample before, after;
+	int64_t inside_ns;
+
+	if (!latest(evidence, metric, until_ns, &before) ||
+		!first_after(evidence, metric, until_ns, &after))
+		return false;
+	inside_ns = until_ns - (before.time_ns > from_ns ? before.time_ns : from_ns);
+	if ((double)inside_ns < HALF_SHARE * (double)(after.time_ns - before.time_ns))
+		return false;
+	*value = after.value;
+	return true;
+}
+
 static double rate_between(const struct sample *first, const struct sample *last)
 {
 	return (double)(last->value - first->value) / (double)(last->time_ns - first->time_ns);

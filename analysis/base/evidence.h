@@ -41,6 +41,13 @@ bool evidence_value(
 	const struct evidence *evidence, unsigned metric, int64_t time_ns, int64_t *value);
 
 /*
+ * Of a gauge that tells of all the time since the sample before: the first value after until_ns, where most of that time
+ * lies between two times. False when it does not, or there is none yet.
+ */
+bool evidence_value_over(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t *value);
+
+/*
  * How fast a counter grew between two times, per ns, by the samples nearest to them: the last
  * one not after until_ns, and the last one not after from_ns or else the first one after it.
  * False when fewer than two samples lie there.

@@ -45,6 +45,12 @@ bool explain_figure(const struct explain_context *context, uint32_t rank,
 			return false;
 		*value = (double)latest;
 		return true;
+	case FIGURE_VALUE_OVER:
+		if (!evidence_value_over(
+			    evidence, figure->metric, figure->from_ns, figure->until_ns, &latest))
+			return false;
+		*value = (double)latest;
+		return true;
 	case FIGURE_RATE:
 		return evidence_rate_since(
 			evidence, figure->metric, figure->from_ns, figure->until_ns, 0, value);

@@ -9,27 +9,53 @@
 #define SLOWDOWN_REASONS 0xec
 
 /*
- * The latest value of the first culprit, and the lower median of the others'. False where one is not known, or the culprit's is
+ * A value of the first culprit, and the lower median of the others'. False where one is not known, or the culprit's is
  * 0: the others, who are many in large jobs, are not asked then.
  */
-static bool latest(const struct explain_context *context, const struct episode *episode,
-	unsigned metric, int64_t at_ns, int64_t *own, int64_t *usual)
+static bool compare(const struct explain_context *context, const struct episode *episode,
+	const struct figure *figure, int64_t *own, int64_t *usual)
 {
-	const struct figure figure = {.kind = FIGURE_VALUE, .metric = metric, .until_ns = at_ns};
 	double value, others;
 
-	if (!explain_figure(context, episode->ranks[0], &figure, &value) || value <= 0 ||
-		!explain_figure_of_others(context, episode, &figure, &others))
+	if (!explain_figure(context, episode->ranks[0], figure, &value) || value <= 0 ||
+		!explain_figure_of_others(context, episode, figure, &others))
 		return false;
 	*own = (int64_t)value;
 	*usual = (int64_t)others;
 	return true;
 }
 
-static bool is_more(const struct explain_context *context, const struct episode *episode,
+static bool latest(const struct explain_context *context, const struct episode *episode,
 	unsigned metric, int64_t at_ns, int64_t *own, int64_t *usual)
 {
-	return latest(context, episode, metric, at_ns, own, usual) && *own > *usual;
+	const struct figure figure = {.kind = FIGURE_VALUE, .metric = metric, .until_ns = at_ns};
+
+	return compare(context, episode, &figure, own, usual);
+}
+
+/*
+ * Others compute there: now; or a while ago, for they may be gone by now; or by the next sample, which is seconds away where
+ * the driver is asked seldom.
+ */
+static bool is_shared(const struct explain_context *context, const struct episode *episode,
+	int64_t *own, int64_t *usual)
+{
+	const struct figure figures[] = {
+		{.kind = FIGURE_VALUE, .until_ns = context->now_ns},
+		{.kind = FIGURE_VALUE, .until_ns = context->now_ns - episode->sums.time_ns / 2},
+		{.kind = FIGURE_VALUE_OVER,
+			.from_ns = episode->onset_ns,
+			.until_ns = context->now_ns},
+	};
+
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+		struct figure figure = figures[i];
+
+		figure.metric = METRIC_GPU_OTHER_PROCESSES;
+		if (compare(context, episode, &figure, own, usual) && *own > *usual)
+			return true;
+	}
+	return false;
 }
 
 /* Errors since shortly before the onset: the driver counts those of earlier jobs, too. */
@@ -90,16 +116,13 @@ static bool clock_is_low(const struct explain_context *context, const struct epi
 static enum cause find_cause(const struct explain_context *context, const struct episode *episode,
 	char text[VERDICT_DETAIL_LENGTH])
 {
-	int64_t own, usual, now_ns = context->now_ns;
-	int64_t middle_ns = now_ns - episode->sums.time_ns / 2;
+	int64_t own, usual;
 
 	if (has_new_errors(context, episode, text))
 		return CAUSE_GPU_ERROR;
 	if (clock_is_low(context, episode, SLOWDOWN_REASONS & ~GPU_POWER_CAP, text))
 		return CAUSE_GPU_CLOCK;
-	/* It may be gone by now, and what it did still be told. */
-	if (is_more(context, episode, METRIC_GPU_OTHER_PROCESSES, now_ns, &own, &usual) ||
-		is_more(context, episode, METRIC_GPU_OTHER_PROCESSES, middle_ns, &own, &usual)) {
+	if (is_shared(context, episode, &own, &usual)) {
 		snprintf(text, VERDICT_DETAIL_LENGTH,
 			"%lld other process%s computes on its GPU, on the others' %lld",
 			(long long)own, own == 1 ? "" : "es", (long long)usual);

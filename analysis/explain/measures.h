@@ -30,6 +30,7 @@ static inline struct explain_rank explain_rank_of(
 struct figure {
 	enum figure_kind {
 		FIGURE_VALUE,	    /* the latest */
+		FIGURE_VALUE_OVER,  /* of most of the time between, by the next sample */
 		FIGURE_RATE,	    /* growth, per ns */
 		FIGURE_RATIO,	    /* growth for each that another counter grew by */
 		FIGURE_USUAL_RATIO, /* the same, the median before a time */

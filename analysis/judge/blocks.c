@@ -151,6 +151,7 @@ int judge_close_block(struct judge *judge)
 	judge_imbalance_block(judge);
 
 	error = judge_comm_move(judge);
+	judge_late_samples(judge);
 	judge_follow(judge);
 	/* Before the runs, which see the same steps and date them worse. */
 	if (error == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deep looks: whom to look at, and verdicts that are told when a look came late. */
+/* Deep looks: whom to look at, and verdicts that are told when a look, or a sample, came late. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -35,6 +35,34 @@ static void tell_late(struct judge *judge)
 		if (more || verdict->cause == CAUSE_UNKNOWN)
 			*verdict = late;
 		if (more && !incident->active && judge->options.on_verdict)
+			judge->options.on_verdict(
+				judge->options.context, VERDICT_EVENT_UPDATE, verdict);
+	}
+}
+
+/*
+ * A sample, likewise: it tells of the time since the one before, and comes some seconds later where a sampler is dear.
+ */
+static bool awaits_samples(const struct judge *judge, const struct incident *incident)
+{
+	return incident->kind == INCIDENT_RANKS && !incident->every &&
+	       judge_verdict(judge, incident)->cause == CAUSE_UNKNOWN &&
+	       judge_now_ns(judge) - incident->loud_until_ns <= EVIDENCE_BEFORE_NS;
+}
+
+void judge_late_samples(struct judge *judge)
+{
+	for (size_t t = 0; t < judge->incidents.count; t++) {
+		struct incident *incident = &judge->incidents.list[t];
+		struct verdict *verdict = judge_verdict(judge, incident), late = *verdict;
+
+		if (!awaits_samples(judge, incident))
+			continue;
+		judge_tell_cause(judge, incident, &late);
+		if (late.cause == CAUSE_UNKNOWN)
+			continue;
+		*verdict = late;
+		if (!incident->active && judge->options.on_verdict)
 			judge->options.on_verdict(
 				judge->options.context, VERDICT_EVENT_UPDATE, verdict);
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a rank's step is longer than its steps usually are: what begins now is to be sent at once. A running
- * mean and mean deviation, so what lasts becomes usual. Zero-initialised is empty. No I/O, no clock.
+ * Whether a rank's step is longer than its steps usually are: what begins now is to be sent at once. The mean and mean
+ * deviation of the latest steps, so what lasts becomes usual; without the longest two, so that one stall or a slow start
+ * does not hide what comes after it. Zero-initialised is empty. No I/O, no clock.
  */
 #ifndef SLOWRANK_PROBE_STEP_USUAL_H
 #define SLOWRANK_PROBE_STEP_USUAL_H
@@ -9,9 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { STEP_USUAL_STEPS = 32 };
+
 struct step_usual {
-	double mean_ns, deviation_ns;
-	uint32_t count;	   /* of steps, up to where the mean has its full length */
+	int64_t lengths_ns[STEP_USUAL_STEPS]; /* of the latest steps, a ring */
+	uint32_t count, next;
 	uint32_t long_run; /* how many of the latest steps were long, in a row */
 };
 

@@ -530,6 +530,30 @@ static void a_slow_gpu_has_one_cause(void **state)
 	assert_int_equal(explained(&late)->cause, CAUSE_UNKNOWN); /* its host is slow */
 }
 
+/* Where the driver is asked seldom, its next answer tells of all the time since the last one. */
+static void others_on_a_gpu_are_told_late(void **state)
+{
+	static const struct {
+		int64_t second, others, own;
+		enum cause cause;
+	} next[] = {
+		{26, 0, 1, CAUSE_GPU_SHARED},
+		{26, 1, 1, CAUSE_UNKNOWN}, /* the others have it, too */
+		{26, 0, 0, CAUSE_UNKNOWN},
+		{40, 0, 1, CAUSE_UNKNOWN}, /* most of that time was after it */
+	};
+	struct excess_sums sums = device_sums(200, 0, EXCESS_HOST_CPU);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+		put_gauge(METRIC_GPU_OTHER_PROCESSES, 9, 0, 0);
+		assert_int_equal(explained(&sums)->cause, CAUSE_UNKNOWN);
+		put_gauge(METRIC_GPU_OTHER_PROCESSES, next[i].second, next[i].others, next[i].own);
+		assert_int_equal(explained(&sums)->cause, next[i].cause);
+		(void)clean_up(state);
+	}
+}
+
 static struct kept_look look_at(uint32_t rank, int64_t kernel_ms, int64_t idle_ms)
 {
 	struct kept_look look = {.start_ns = 14LL * SECOND, .stop_ns = 15LL * SECOND};
@@ -643,6 +667,7 @@ int main(void)
 		EXPLAIN_TEST(the_larger_share_is_the_cause),
 		EXPLAIN_TEST(what_is_missing_beside_a_reason_is_not_told),
 		EXPLAIN_TEST(a_slow_gpu_has_one_cause),
+		EXPLAIN_TEST(others_on_a_gpu_are_told_late),
 		EXPLAIN_TEST(looks_say_where_and_not_why),
 		EXPLAIN_TEST(memory_that_is_reclaimed_is_the_cause),
 		EXPLAIN_TEST(what_is_always_reclaimed_is_no_cause),

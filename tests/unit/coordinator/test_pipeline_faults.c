@@ -366,10 +366,60 @@ static void slow_link(void **state)
 	check_all(SIM_COMM, VERDICT_COMM_SLOW, CAUSE_NIC_LINK, 0.2, 2.5);
 }
 
+static int64_t others_of_control;
+
+/*
+ * All times are a device's, and the driver was asked who computes there half a second before the fault and a second after
+ * it: when the verdict had ended.
+ */
+static void ask_driver_seldom(struct sim *sim_now)
+{
+	const double times[] = {sim_now->step_start[FIRST] - 5e8, sim_now->step_start[LAST] + 1e9};
+
+	for (unsigned r = 0; r < sim_now->options.ranks; r++) {
+		struct sim_rank *rank = &sim_now->rank[r];
+		int64_t others = r == sim_now->options.faults[0].rank ? 1 : others_of_control;
+
+		for (size_t e = 0; e < rank->entry_count; e++) {
+			for (size_t i = 0; i < rank->entries[e].part_count; i++)
+				rank->entries[e].parts[i].flags |= PART_DEVICE_TIME;
+		}
+		rank->sample_count = 2;
+		for (int i = 0; i < 2; i++)
+			rank->samples[i] = (struct metric_sample){.rank = r,
+				.metric = METRIC_GPU_OTHER_PROCESSES,
+				.time.value = sim_host_ns(sim_now, r, times[i]),
+				.value = i ? others : 0};
+	}
+}
+
+static void a_cause_is_told_late(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 2 * SEEDS; seed++) {
+		struct sim_options options = sim_defaults(4, seed);
+
+		options.steps = STEPS;
+		options.jitter = 0.02;
+		options.fault_count = 1;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 2, FIRST, LAST, 0.5};
+		options.tamper = ask_driver_seldom;
+		others_of_control = seed % 2;
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.verdict_count, 1);
+		assert_int_equal(sim.recovered_count, 1);
+		assert_int_equal(result.verdicts[0].verdict_class, VERDICT_COMPUTE_SLOW);
+		assert_int_equal(result.verdicts[0].cause,
+			others_of_control ? CAUSE_UNKNOWN : CAUSE_GPU_SHARED);
+		sim_free(&sim, true);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compute),
+		cmocka_unit_test(a_cause_is_told_late),
 		cmocka_unit_test(throttle),
 		cmocka_unit_test(contention),
 		cmocka_unit_test(major_faults),

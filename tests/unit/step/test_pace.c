@@ -60,12 +60,25 @@ static void one_stall_is_nothing(void **state)
 	assert_int_equal(play(&pace, 500, 60 * MS, 2 * MS), 0);
 }
 
+/* Of a job that a hang or a pause held up: what comes soon after it is told as ever. */
+static void nor_does_it_hide_what_comes_after(void **state)
+{
+	struct step_pace pace = {0};
+
+	(void)state;
+	assert_int_equal(play(&pace, 100, 140 * MS, 20 * MS), 0);
+	assert_false(step_pace_is_slower(&pace, 10000 * MS));
+	assert_int_equal(play(&pace, 26, 140 * MS, 20 * MS), 0);
+	assert_int_equal(play(&pace, 10, 200 * MS, 20 * MS), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_changes_of_short_steps_show),
 		cmocka_unit_test(long_steps_are_stretches_of_their_own),
 		cmocka_unit_test(one_stall_is_nothing),
+		cmocka_unit_test(nor_does_it_hide_what_comes_after),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,22 @@ static void what_lasts_becomes_usual(void **state)
 	assert_int_equal(play(&usual, 100, 60 * MS, 2 * MS), 0);
 }
 
+/* However long: as after a hang, a checkpoint, or while kernels are compiled. */
+static void one_stall_hides_nothing(void **state)
+{
+	struct step_usual usual = {0};
+
+	(void)state;
+	assert_false(step_usual_is_long(&usual, 7000 * MS)); /* the first */
+	assert_int_equal(play(&usual, 20, 60 * MS, 2 * MS), 0);
+	assert_true(step_usual_is_long(&usual, 90 * MS));
+	assert_int_equal(play(&usual, 100, 60 * MS, 2 * MS), 0);
+	assert_true(step_usual_is_long(&usual, 7000 * MS));
+	assert_int_equal(play(&usual, 20, 60 * MS, 2 * MS), 0);
+	assert_in_range(play(&usual, 20, 90 * MS, 2 * MS), 2, 20);
+	assert_int_equal(play(&usual, 100, 90 * MS, 2 * MS), 0);
+}
+
 static void uneven_steps_are_rarely_long(void **state)
 {
 	struct step_usual usual = {0};
@@ -81,6 +97,7 @@ int main(void)
 		cmocka_unit_test(what_is_as_ever_is_not_long),
 		cmocka_unit_test(first_long_step_is_seen),
 		cmocka_unit_test(what_lasts_becomes_usual),
+		cmocka_unit_test(one_stall_hides_nothing),
 		cmocka_unit_test(uneven_steps_are_rarely_long),
 		cmocka_unit_test(little_is_known_at_first),
 	};

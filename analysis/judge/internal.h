@@ -308,7 +308,8 @@ void judge_end_incident(struct judge *judge, struct incident *incident);
 void judge_incident_periodic(
 	struct judge *judge, struct incident *incident, const struct periodic *found);
 void judge_follow(struct judge *judge); /* after a block: updates and recoveries */
-void judge_late_samples(struct judge *judge); /* likewise: causes that were not known when a verdict was told last */
+/* Likewise: causes that were not known when a verdict was told last. */
+void judge_late_samples(struct judge *judge);
 /* After a step that was not judged: verdicts that would be over by now, had the job been quiet, say that nothing is measured. */
 void judge_follow_unmeasured(struct judge *judge);
 void judge_late_samples(struct judge

@@ -693,6 +693,7 @@ int pipeline_push_batch(struct pipeline *pipeline, struct message_batch *batch,
 	if (error < 0)
 		goto done;
 	probe_entry_take(probe, batch->number);
+	probe->last_taken = received;
 	pipeline->frames++;
 	forget_implausible_stamps(batch, received);
 	note_backlog(pipeline, probe, batch, received);

@@ -193,8 +193,8 @@ void probe_table_report(struct probe_table *table, struct report_model *model)
 
 		if (!probe || (table->announced_count && !probe->announced))
 			continue;
-		if (probe->last_received.value > model->last_heard.value)
-			model->last_heard = probe->last_received;
+		if (probe->last_taken.value > model->last_heard.value)
+			model->last_heard = probe->last_taken;
 		add_counters(&model->counters, &probe->counters);
 		add_states(table, probe);
 		int64_t elapsed_ns = probe->last_sent.value - probe->first_sent.value;

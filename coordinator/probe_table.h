@@ -23,8 +23,9 @@ struct probe_entry {
 	uint64_t window;	/* bit i: number next_number - 1 - i was seen */
 	uint64_t gap_number;	/* the latest batch that came without the one before it; 0: none */
 	uint32_t evidence_mask; /* enum evidence_source bits that are on */
-	struct job_ns last_received;
-	struct job_ns introduced; /* when it was last asked who it is; 0 = never */
+	struct job_ns last_received; /* what came from it last */
+	struct job_ns last_taken;    /* the same of what the record holds, so no double */
+	struct job_ns introduced;    /* when it was last asked who it is; 0 = never */
 	struct host_ns first_sent, last_sent;
 	uint64_t first_cpu_ns;
 	struct probe_backlog backlog;

@@ -85,7 +85,7 @@ struct report_model {
 	const struct report_source *sources;
 	struct message_counters counters; /* summed over probes; resident_bytes: the largest */
 	double probe_cpu_percent;	  /* of one core, the worst probe */
-	struct job_ns last_heard;	  /* when the newest batch came */
+	struct job_ns last_heard;	  /* when the newest batch came that the record holds */
 	size_t pair_count;
 	const struct report_pair *pairs;    /* by rank, then by peer */
 	const struct report_sheets *sheets; /* why ranks were named, or not; NULL: nobody asked */

@@ -499,7 +499,8 @@ static void test_half_messages(void **state)
 	}
 	check_one(listener_url(listener, 0), 1, RESEND_NEVER_MS);
 	listener_get_state(listener, &found);
-	assert_true(found.idle_closed >= STRANGERS);
+	/* One by one as they stay, or as one that waits for longest makes room, where others come before it was looked at. */
+	assert_true(found.idle_closed + found.over_connections >= STRANGERS);
 	listener_destroy(listener);
 }
 

@@ -312,8 +312,6 @@ void judge_follow(struct judge *judge); /* after a block: updates and recoveries
 void judge_late_samples(struct judge *judge);
 /* After a step that was not judged: verdicts that would be over by now, had the job been quiet, say that nothing is measured. */
 void judge_follow_unmeasured(struct judge *judge);
-void judge_late_samples(struct judge
-		*judge); /* likewise: causes that were not known when a verdict was told last */
 /* Of the run of slow transfers: its first step, and that step's start. */
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
 /* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */

@@ -224,7 +224,8 @@
 #define RANKS_ENOUGH MANY /* of more, a sample of the ranks, or of the steps, tells as much: */
 #define STEPS_SAMPLED FEW /* one step in so many */
 #define QUICK_BLOCKS_MIN SEEN_MIN /* of a run that is told at once */
-#define LONG_BLOCKS_MIN 2    /* likewise, where they last as long and half of the time is lost */
+#define LONG_BLOCKS_MIN                                                                            \
+	2 /* likewise, where half of the time is lost, and the evidence suffices in time */
 #define SLOW_BLOCKS_MIN SOME /* of one that is small, rare or slow to come */
 #define LASTING_BLOCKS FEW   /* loud ones, of what programs do by themselves for a moment */
 #define SLOW_RUN_BLOCKS_MAX (2 * MANY) /* after which what was not worth telling is usual */
@@ -287,7 +288,7 @@
 #define LATEST_STEPS_MIN FEW   /* the fewest that are looked at for hits */
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */
 #define HIT_SURPRISE 14.0
-#define LONG_HIT_SURPRISE (MOST_SHARE * HIT_SURPRISE) /* of long steps, of a calm program */
+#define LONG_HIT_SURPRISE (MOST_SHARE * HIT_SURPRISE) /* of long steps */
 #define HIT_RANKS MANY /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8

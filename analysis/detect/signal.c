@@ -393,8 +393,7 @@ double run_evidence_in_time(const struct run *run)
 
 bool run_is_of_long_steps(const struct run *run)
 {
-	return !run->small && run->blocks >= LONG_BLOCKS_MIN && run_level(run) >= HALF_SHARE &&
-	       run->sums.time_ns >= QUICK_BLOCKS_MIN * (int64_t)BLOCK_NS;
+	return !run->small && run->blocks >= LONG_BLOCKS_MIN && run_level(run) >= HALF_SHARE;
 }
 
 bool run_is_open(const struct signal *signal, enum run_kind kind, struct gate_sheet *sheet)
@@ -411,7 +410,8 @@ bool run_is_open(const struct signal *signal, enum run_kind kind, struct gate_sh
 			!signal_suspected(signal, RUN_QUICK) || quick->blocks >= SLOW_BLOCKS_MIN))
 		return false;
 	return gate_passed(sheet, GATE_CHANGE,
-		run->in_time ? run_evidence_in_time(run) : run->change.sum, CHANGE_THRESHOLD);
+		run_is_of_long_steps(run) ? run_evidence_in_time(run) : run->change.sum,
+		CHANGE_THRESHOLD);
 }
 
 bool run_is_large(const struct signal *signal, const struct step_times *times, enum run_kind kind,
@@ -422,9 +422,9 @@ bool run_is_large(const struct signal *signal, const struct step_times *times, e
 	double level = run_level(run);
 
 	if (!gate_passed(sheet, GATE_LASTS, (double)run->blocks,
-		    slow	   ? SLOW_BLOCKS_MIN
-		    : run->in_time ? LONG_BLOCKS_MIN
-				   : QUICK_BLOCKS_MIN) ||
+		    slow			? SLOW_BLOCKS_MIN
+		    : run_is_of_long_steps(run) ? LONG_BLOCKS_MIN
+						: QUICK_BLOCKS_MIN) ||
 		!gate_passed_in(sheet, GATE_DELAY,
 			(double)run->sums.delay_ns / (double)run->sums.steps, WAKE_UP_NS, 1e6))
 		return false;

@@ -34,7 +34,6 @@ struct run {
 	uint64_t blocks, loud_blocks, first_step;
 	int64_t start_ns, loud_ns;
 	bool small;	   /* a slow run */
-	bool in_time;	   /* it lasts by time, in however few blocks */
 	bool dated;	   /* the first step is the onset, and not to be looked for */
 	bool peak_dropped; /* it outweighed all other blocks, and is no part of them any more */
 	uint32_t every;	   /* not 0: of every so-many-th step alone, blocks are such steps; */
@@ -119,7 +118,7 @@ double run_share(const struct run *run);
 double run_step_ns(const struct run *run);
 /* Its evidence, in units of blocks however long their steps make them: what must last, must for a time. */
 double run_evidence_in_time(const struct run *run);
-/* Half of the time and more was lost, for long enough, in two long steps and more. */
+/* Half of the time and more was lost in two blocks and more: their evidence counts in time. */
 bool run_is_of_long_steps(const struct run *run);
 /* What its sums are taken from: of every so-many-th step, the others too. */
 int64_t run_span_ns(const struct run *run);

@@ -102,7 +102,7 @@ static double surprise_of_latest(const struct judge *judge, uint32_t rank, const
 /* Of many ranks, some is hit as often by chance: with each e times as many, one more is asked for. */
 static double surprise_needed(const struct judge *judge, const struct run *run)
 {
-	return (run->in_time ? LONG_HIT_SURPRISE : HIT_SURPRISE) +
+	return (run_is_of_long_steps(run) ? LONG_HIT_SURPRISE : HIT_SURPRISE) +
 	       log(fmax((double)judge->judged.ranks / HIT_RANKS, 1));
 }
 

@@ -93,14 +93,12 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 
 /* And notes the most evidence of a quick run that came to nothing. */
 static void push_run(struct judge *judge, struct rank_state *state, const struct block_loss *loss,
-	const struct change_noise noises[RUN_NR], bool calm)
+	const struct change_noise noises[RUN_NR])
 {
-	struct run *quick = &state->signal.runs[RUN_QUICK], *steep = &state->signal.runs[RUN_STEEP];
+	const struct run *quick = &state->signal.runs[RUN_QUICK];
 	double before = quick->change.evidence;
 
 	signal_push(&state->signal, &judge->block, loss, noises);
-	quick->in_time = calm && run_is_of_long_steps(quick);
-	steep->in_time = calm && run_is_of_long_steps(steep);
 	if (quick->change.run <= 1)
 		judge->judged.passing = fmax(judge->judged.passing, before);
 	if (quick->change.run == 1)
@@ -118,10 +116,6 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 		.weight = judge->block.irregular * 2 > judge->block.steps ? 0.5 : 1,
 	};
 
-	/* What is known so far of this program, which hardly does anything by itself. */
-	bool calm = judge->judged.count >= LONG_ENOUGH &&
-		    SEEN_MIN * judge->judged.passing <= CHANGE_THRESHOLD;
-
 	signal_noises(judge->scratch, count, noises);
 	judge->judged.ranks = rank_count;
 	judge->judged.passing -= judge->judged.passing / SLOW_RUN_BLOCKS_MAX;
@@ -132,6 +126,6 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 		if (!state->in_block || state->incident)
 			continue;
 		loss.sums = &state->block.sums;
-		push_run(judge, state, &loss, noises, calm);
+		push_run(judge, state, &loss, noises);
 	}
 }

@@ -248,6 +248,8 @@ static void put_incident(struct trace *trace, const struct verdict *verdict, uns
 	json_unsigned(writer, "first_step", verdict->first_step);
 	json_unsigned(writer, "last_step", verdict->last_step);
 	json_boolean(writer, "ended", verdict->ended != 0);
+	if (verdict->sure.unmeasured_since)
+		json_unsigned(writer, "unmeasured_since_step", verdict->sure.unmeasured_since);
 	json_array_begin(writer, "evidence");
 	for (size_t i = 0; i < look_at_most(verdict->evidence_count, VERDICT_EVIDENCE_MAX); i++) {
 		const struct verdict_evidence *evidence = &verdict->evidence[i];

@@ -235,7 +235,7 @@ static bool is_told(const struct report_model *model, const struct verdict *verd
 
 static void write_incident_counts(const struct report_model *model, struct metrics_text *text)
 {
-	uint64_t active[VERDICT_CLASS_NR] = {0}, told = 0, held = 0;
+	uint64_t active[VERDICT_CLASS_NR] = {0}, told = 0, held = 0, unmeasured = 0;
 
 	for (size_t i = 0; i < model->verdict_count; i++) {
 		const struct verdict *verdict = &model->verdicts[i];
@@ -248,6 +248,7 @@ static void write_incident_counts(const struct report_model *model, struct metri
 		}
 		told++;
 		active[class] += !verdict->ended;
+		unmeasured += !verdict->ended && verdict->sure.unmeasured_since;
 	}
 	metrics_single(text, "slowrank_incidents_total", METRICS_COUNTER,
 		"Incidents that were alerted of.", (double)told);
@@ -258,6 +259,10 @@ static void write_incident_counts(const struct report_model *model, struct metri
 			&(struct metrics_label){
 				"class", verdict_class_name((enum verdict_class) class)},
 			1, (double)active[class]);
+	metrics_single(text, "slowrank_incidents_unmeasured", METRICS_GAUGE,
+		"Of those that last, how many are not measured any more: their end would not be "
+		"seen.",
+		(double)unmeasured);
 	metrics_single(text, "slowrank_incidents_held", METRICS_GAUGE,
 		"Incidents that last and that nobody is to be alerted of (--alert-slowdown, "
 		"--alert-after, --silent-imbalance).",

@@ -184,6 +184,7 @@ static int add_incident(struct nodes *nodes, struct nodes_record *record,
 		.verdict_class = verdict->verdict_class,
 		.cause = verdict->cause,
 		.ended = verdict->ended != 0,
+		.unmeasured_since = verdict->sure.unmeasured_since,
 		.slowdown = verdict->slowdown,
 		.onset_unix_ns = look_unix_ns(verdict->onset, model->unix_offset_ns),
 		.rank_count = verdict->rank_count + verdict->more_ranks};

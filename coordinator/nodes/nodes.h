@@ -37,6 +37,7 @@ struct nodes_incident {
 	uint32_t id;
 	uint8_t verdict_class, cause;
 	bool ended;
+	uint64_t unmeasured_since; /* the step; 0: measured until the end */
 	double slowdown;
 	int64_t onset_unix_ns;
 	uint32_t rank, rank_count; /* the first one of so many; none: 0 of them */

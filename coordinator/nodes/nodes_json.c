@@ -34,6 +34,8 @@ static void write_incident(struct json_writer *writer, const struct nodes_incide
 	json_decimal(writer, "slowdown", incident->slowdown, DECIMALS_RATIO);
 	json_signed(writer, "onset_unix_ns", incident->onset_unix_ns);
 	json_boolean(writer, "ended", incident->ended);
+	if (incident->unmeasured_since)
+		json_unsigned(writer, "unmeasured_since_step", incident->unmeasured_since);
 	json_unsigned(writer, "rank_count", incident->rank_count);
 	if (incident->rank_count) {
 		json_unsigned(writer, "first_rank", incident->rank);

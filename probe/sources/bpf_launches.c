@@ -271,7 +271,7 @@ void bpf_source_launches_tick(
 		if (wanted && has_places(source) &&
 			(duty_cycle_is_due(&windows->duty, now) ||
 				(wish->steps && wish->suspected &&
-					duty_cycle_may_hurry(&windows->duty, now))))
+					duty_cycle_may_hurry(&windows->duty, 1, now))))
 			open_window(source, now, wish);
 		return;
 	}

@@ -11,9 +11,9 @@ bool duty_cycle_is_due(const struct duty_cycle *duty, struct host_ns now)
 	return now.value >= duty->next_ns;
 }
 
-bool duty_cycle_may_hurry(const struct duty_cycle *duty, struct host_ns now)
+bool duty_cycle_may_hurry(const struct duty_cycle *duty, unsigned unpaid_most, struct host_ns now)
 {
-	return now.value >= duty->next_ns - duty->rest_ns;
+	return now.value >= duty->next_ns - (int64_t)unpaid_most * duty->rest_ns;
 }
 
 void duty_cycle_close(struct duty_cycle *duty, struct host_ns start, int64_t open_ns, uint64_t hits,

@@ -2,8 +2,8 @@
 /*
  * When something that costs the job may be switched on again: short windows, so far apart that what they
  * cost stays below a share of the job's time. The cost is measured window by window, so the cycle backs
- * off by itself, and comes back when the job calls less often. One window may be had in advance, where
- * something speaks for it; the next ones are as much later. No I/O, no clock. One thread.
+ * off by itself, and comes back when the job calls less often. Some windows may be had in advance, where
+ * something speaks for them; the next ones are as much later. No I/O, no clock. One thread.
  */
 #ifndef SLOWRANK_PROBE_SOURCES_DUTY_CYCLE_H
 #define SLOWRANK_PROBE_SOURCES_DUTY_CYCLE_H
@@ -21,8 +21,8 @@ struct duty_cycle {
 
 void duty_cycle_init(struct duty_cycle *duty, double share, int64_t interval_ns);
 bool duty_cycle_is_due(const struct duty_cycle *duty, struct host_ns now);
-/* In advance: at most one window is not yet paid for. */
-bool duty_cycle_may_hurry(const struct duty_cycle *duty, struct host_ns now);
+/* In advance: at most so many windows, as dear as the last, are not yet paid for. */
+bool duty_cycle_may_hurry(const struct duty_cycle *duty, unsigned unpaid_most, struct host_ns now);
 
 /*
  * A window has ended, open_ns after it began at start: hits calls were hit, at a cost of cost_ns in all.

@@ -115,10 +115,12 @@ class Test:
 
     def check_incidents(self, name, report, database):
         rows = {row[0]: row[1:] for row in database.execute(
-            "SELECT incident, class, cause, first_step, last_step, onset_unix_ns, victim_count FROM incidents")}
+            "SELECT incident, class, cause, first_step, last_step, onset_unix_ns, victim_count,"
+            " unmeasured_since_step FROM incidents")}
         for told in report["verdicts"]:
             self.expect(rows.get(told["id"]) == (told["class"], told["cause"], told["first_step"], told["last_step"],
-                                                 told["onset_unix_ns"], told["victim_count"]),
+                                                 told["onset_unix_ns"], told["victim_count"],
+                                                 told.get("unmeasured_since_step")),
                         f"{name}: incident {told['id']}: {rows.get(told['id'])}")
             for named_as, key in (("culprit", "ranks"), ("victim", "victims")):
                 ranks = [row[0] for row in database.execute(

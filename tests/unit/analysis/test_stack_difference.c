@@ -94,6 +94,15 @@ static void each_class_has_its_frame(void **state)
 			"101|_ZN2at5emptyEv@libtorch.so|cudaMalloc@libcudart.so.12|~ioctl@/dev/"
 			"nvidia0",
 			"in cudaMalloc (train.py:101); ioctl /dev/nvidia0"},
+		{STACK_CLASS_ALLOCATOR, STACK_STATE_RUNNING,
+			TRAIN
+			"102|empty_cache@/v/lib/python3.12/site-packages/torch/cuda/"
+			"memory.py:239|_Z21THCPModule_emptyCacheP7_objectS0_@libtorch_python.so",
+			"in torch/cuda/memory.py:empty_cache (train.py:102)"},
+		{STACK_CLASS_ALLOCATOR, STACK_STATE_RUNNING,
+			TRAIN "103|_ZN3c104cuda20CUDACachingAllocator6NativeL16local_raw_deleteEPv@"
+			      "libc10_cuda.so",
+			"in local_raw_delete (train.py:103)"},
 		{STACK_CLASS_FILE, STACK_STATE_FILE,
 			"main@job|exchange@job|read@libc.so.6|~read@/nfs/table",
 			"in read (exchange, job); read /nfs/table"},

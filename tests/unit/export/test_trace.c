@@ -68,6 +68,7 @@ static void texts_and_tracks(void **state)
 	struct verdict late = verdict_of(4, 40 * DAY_S, 40 * DAY_S);
 	late.onset.value += 10 * SECOND_NS + 1;
 	late.end.value += 20 * SECOND_NS;
+	late.sure.unmeasured_since = 77;
 	const struct verdict verdicts[] = {
 		verdict_of(1, 12, 20), verdict_of(2, 15, 16), verdict_of(3, 5, 11), late};
 	char *written = write_trace(verdicts, 4);
@@ -76,6 +77,7 @@ static void texts_and_tracks(void **state)
 	assert_int_equal(strncmp(written, TRACE_HEAD, strlen(TRACE_HEAD)), 0);
 	assert_int_equal(count_of(written, "\"incidents of job\\\"},\\u001b\""), 2);
 	assert_int_equal(count_of(written, "ran instead: \\\"}]}\\n\xEF\xBF\xBD\""), 8);
+	assert_int_equal(count_of(written, "\"unmeasured_since_step\": 77"), 2);
 	assert_int_equal(count_of(written, "\"name\": \"incidents 1\""), 2);
 	assert_int_equal(count_of(written, "\"name\": \"incidents 2\""), 2);
 	assert_int_equal(count_of(written, "\"ts\": 2000000.000, \"dur\": 8000000.000"), 2);

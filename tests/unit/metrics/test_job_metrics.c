@@ -196,6 +196,7 @@ static void test_incidents(void **state)
 		.slowdown = 1.5,
 		.rank_count = 2,
 		.ranks = {0, 7},
+		.sure.unmeasured_since = 40,
 		.onset = {500000000}};
 	verdicts[2] =
 		(struct verdict){.id = 3, .verdict_class = VERDICT_HANG, .slowdown = INFINITY};
@@ -206,6 +207,7 @@ static void test_incidents(void **state)
 	assert_has(&written, "slowrank_incidents_active{class=\"hang\"} 1\n");
 	assert_has(&written, "slowrank_incident_active{incident=\"3\"} 1\n"
 			     "slowrank_incident_active{incident=\"2\"} 1\n#");
+	assert_has(&written, "slowrank_incidents_unmeasured 1\n");
 	assert_has(&written,
 		"slowrank_incident_info{incident=\"2\",class=\"compute-slow\",cause=\"unknown\","
 		"ranks=\"ranks 0, 7\",host=\"no\\\"de\"} 1\n");

@@ -58,21 +58,50 @@ static void hurries_when_steps_become_longer(void **state)
 		turns(&looks, usual, 111 * SECOND + 250 * MS, 121 * SECOND + 250 * MS, MS), 9, 11);
 }
 
-/* Whoever is always slower is not always looked at; and never for more than the share of a core. */
-static void hurries_are_bounded(void **state)
+/* What goes on is looked at once; what begins soon after it, or in a hurry without need, is as well. */
+static void hurries_once_for_each_beginning(void **state)
 {
-	const struct job_news slower = {.step_ns = 60 * MS, .slower = true};
 	struct socket_looks looks;
+	const struct job_news usual = {.step_ns = 60 * MS};
+	const struct job_news slower = {.step_ns = 80 * MS, .slower = true};
 
 	(void)state;
 	socket_looks_init(&looks);
-	/* Cheap: at most one second in five. */
-	assert_in_range(turns(&looks, slower, 100 * SECOND, 200 * SECOND, 10000), 250, 320);
-	assert_in_range(looks.hurry.duty.windows, 18, 21);
-	/* Dear, 5 ms a look: 0.1 % of 100 s are 100 ms, and one hurry in advance. */
-	socket_looks_init(&looks);
-	turns(&looks, slower, 100 * SECOND, 200 * SECOND, 5 * MS);
-	assert_in_range(looks.hurry.duty.cost_ns, 50 * MS, 160 * MS);
+	turns(&looks, usual, 100 * SECOND, 110 * SECOND, MS);
+	assert_in_range(turns(&looks, slower, 110 * SECOND, 113 * SECOND, MS), 11, 13);
+	turns(&looks, usual, 113 * SECOND, 114 * SECOND, MS);
+	assert_in_range(turns(&looks, slower, 114 * SECOND, 114 * SECOND + 100 * MS, MS), 1, 2);
+	turns(&looks, usual, 114 * SECOND + 100 * MS, 114 * SECOND + 800 * MS, MS);
+	assert_in_range(
+		turns(&looks, slower, 114 * SECOND + 800 * MS, 115 * SECOND + 800 * MS, MS), 8, 11);
+	assert_in_range(turns(&looks, slower, 116 * SECOND, 120 * SECOND, MS), 3, 5);
+}
+
+/* For 100 s, in a second of every two. */
+static void slower_now_and_then(struct socket_looks *looks, int64_t cost_ns)
+{
+	const struct job_news usual = {.step_ns = 60 * MS};
+	const struct job_news slower = {.step_ns = 60 * MS, .slower = true};
+
+	socket_looks_init(looks);
+	for (int64_t at = 100 * SECOND; at < 200 * SECOND; at += 2 * SECOND) {
+		turns(looks, slower, at, at + SECOND, cost_ns);
+		turns(looks, usual, at + SECOND, at + 2 * SECOND, cost_ns);
+	}
+}
+
+/* Whoever is slower again and again is not always looked at; and never for more than the share of a core. */
+static void hurries_are_bounded(void **state)
+{
+	struct socket_looks looks;
+
+	(void)state;
+	/* Cheap: one second in five, and four in advance. */
+	slower_now_and_then(&looks, 10000);
+	assert_in_range(looks.hurry.duty.windows, 21, 25);
+	/* Dear, 5 ms a look: 0.1 % of 100 s are 100 ms, and four hurries in advance. */
+	slower_now_and_then(&looks, 5 * MS);
+	assert_in_range(looks.hurry.duty.cost_ns, 200 * MS, 310 * MS);
 }
 
 static void long_steps_are_looked_at_where_they_end(void **state)
@@ -101,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(once_a_second),
 		cmocka_unit_test(hurries_when_steps_become_longer),
+		cmocka_unit_test(hurries_once_for_each_beginning),
 		cmocka_unit_test(hurries_are_bounded),
 		cmocka_unit_test(long_steps_are_looked_at_where_they_end),
 	};

@@ -66,13 +66,13 @@ static void one_in_advance(void **state)
 	duty_cycle_init(&duty, SHARE, SECOND);
 	duty_cycle_close(&duty, (struct host_ns){5 * SECOND}, 300 * MS, 1, 12 * MS);
 	assert_int_equal(duty.next_ns, 9 * SECOND);
-	assert_true(duty_cycle_may_hurry(&duty, (struct host_ns){6 * SECOND}));
+	assert_true(duty_cycle_may_hurry(&duty, 1, (struct host_ns){6 * SECOND}));
 	duty_cycle_close(&duty, (struct host_ns){6 * SECOND}, 300 * MS, 1, 12 * MS);
 	assert_int_equal(duty.next_ns, 13 * SECOND);
-	assert_false(duty_cycle_may_hurry(&duty, (struct host_ns){9 * SECOND - 1}));
-	assert_true(duty_cycle_may_hurry(&duty, (struct host_ns){9 * SECOND}));
+	assert_false(duty_cycle_may_hurry(&duty, 1, (struct host_ns){9 * SECOND - 1}));
+	assert_true(duty_cycle_may_hurry(&duty, 1, (struct host_ns){9 * SECOND}));
 	for (int64_t now = 9 * SECOND; now < 100 * SECOND; now += 50 * MS) {
-		if (!duty_cycle_may_hurry(&duty, (struct host_ns){now}))
+		if (!duty_cycle_may_hurry(&duty, 1, (struct host_ns){now}))
 			continue;
 		duty_cycle_close(&duty, (struct host_ns){now}, 300 * MS, 1, 12 * MS);
 		assert_true(duty.cost_ns <= (now - 5 * SECOND) / 1000 * 3 + 2 * 12 * MS);

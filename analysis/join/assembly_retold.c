@@ -55,7 +55,8 @@ static int remember(struct retold_calls *retold, uint32_t rank, const struct tol
 }
 
 /* What was told of another call, and ended when others left this one; NULL: nothing was. */
-static const struct told_call *find_told(const struct told_calls *calls, uint64_t communicator_id, int64_t left_ns)
+static const struct told_call *find_told(
+	const struct told_calls *calls, uint64_t communicator_id, int64_t left_ns)
 {
 	const struct told_call *best = NULL;
 	int64_t best_ns = (int64_t)(NEXT_TO_NOTHING * CONTRADICTION_NS);
@@ -91,8 +92,8 @@ static int by_call(const void *a, const void *b)
 }
 
 /* A member that is told to have entered after others had left. */
-static int note_member(struct assembly *assembly, const struct step_grid *grid, const struct grid_instance *instance,
-	uint32_t member, int64_t entered_ns, int64_t left_ns)
+static int note_member(struct assembly *assembly, const struct step_grid *grid,
+	const struct grid_instance *instance, uint32_t member, int64_t entered_ns, int64_t left_ns)
 {
 	size_t at = instance->first_member + member;
 	const struct told_call told = {
@@ -103,16 +104,18 @@ static int note_member(struct assembly *assembly, const struct step_grid *grid, 
 	if (array_grow((void **)&retold->calls, &retold->capacity, retold->count + 1,
 		    sizeof(*retold->calls)) < 0)
 		return -ENOMEM;
-	retold->calls[retold->count++] = (struct retold_call){.communicator_id = instance->communicator_id,
-		.sequence = instance->sequence,
-		.rank = rank,
-		.row = row,
-		.arrival_ns = entered_ns < left_ns ? entered_ns : left_ns,
-		.departure_ns = left_ns};
+	retold->calls[retold->count++] =
+		(struct retold_call){.communicator_id = instance->communicator_id,
+			.sequence = instance->sequence,
+			.rank = rank,
+			.row = row,
+			.arrival_ns = entered_ns < left_ns ? entered_ns : left_ns,
+			.departure_ns = left_ns};
 	return remember(retold, rank, &told);
 }
 
-static int note_instance(struct assembly *assembly, const struct step_grid *grid, const struct grid_instance *instance)
+static int note_instance(struct assembly *assembly, const struct step_grid *grid,
+	const struct grid_instance *instance)
 {
 	int64_t left_ns, entered_ns = INT64_MAX;
 	int error = 0;
@@ -143,7 +146,9 @@ static bool retell_rank(const struct retold_calls *retold, struct retold_call *c
 		if (!told)
 			continue;
 		calls[i].found = true;
-		calls[i].arrival_ns = told->arrival_ns < calls[i].departure_ns ? told->arrival_ns : calls[i].departure_ns;
+		calls[i].arrival_ns = told->arrival_ns < calls[i].departure_ns
+					      ? told->arrival_ns
+					      : calls[i].departure_ns;
 		calls[i].departure_ns = told->departure_ns;
 		found++;
 	}
@@ -168,8 +173,8 @@ static void move_cut(struct assembly *assembly)
 }
 
 /* Of a rank whose times are not known, it is known when others left its last call of this step: there the next one starts. */
-static void end_rank(
-	struct assembly *assembly, const struct step_grid *grid, const struct retold_call *calls, size_t count)
+static void end_rank(struct assembly *assembly, const struct step_grid *grid,
+	const struct retold_call *calls, size_t count)
 {
 	struct rank_scan *scan = &assembly->scans[calls[0].rank];
 	int64_t left_ns = calls[0].departure_ns;
@@ -193,7 +198,8 @@ int assembly_retell(struct assembly *assembly, const struct step_grid *grid)
 	qsort(retold->calls, retold->count, sizeof(*retold->calls), by_call);
 	move_cut(assembly);
 	for (size_t i = 0, next; i < retold->count; i = next) {
-		for (next = i + 1; next < retold->count && retold->calls[next].rank == retold->calls[i].rank;)
+		for (next = i + 1;
+			next < retold->count && retold->calls[next].rank == retold->calls[i].rank;)
 			next++;
 		end_rank(assembly, grid, &retold->calls[i], next - i);
 		known &= retell_rank(retold, &retold->calls[i], next - i);
@@ -206,14 +212,18 @@ int assembly_retell(struct assembly *assembly, const struct step_grid *grid)
 const struct retold_call *assembly_retold_call(
 	const struct assembly *assembly, uint32_t rank, uint64_t communicator_id, uint64_t sequence)
 {
-	const struct retold_call key = {.rank = rank, .communicator_id = communicator_id, .sequence = sequence};
+	const struct retold_call key = {
+		.rank = rank, .communicator_id = communicator_id, .sequence = sequence};
 
-	return assembly->retold.count ? bsearch(&key, assembly->retold.calls, assembly->retold.count, sizeof(key), by_call) : NULL;
+	return assembly->retold.count ? bsearch(&key, assembly->retold.calls,
+						assembly->retold.count, sizeof(key), by_call)
+				      : NULL;
 }
 
 bool assembly_is_retold(const struct assembly *assembly, uint32_t rank)
 {
 	const struct retold_call key = {.rank = rank};
 
-	return assembly->retold.count && bsearch(&key, assembly->retold.calls, assembly->retold.count, sizeof(key), by_rank);
+	return assembly->retold.count &&
+	       bsearch(&key, assembly->retold.calls, assembly->retold.count, sizeof(key), by_rank);
 }

@@ -73,7 +73,8 @@ static void queue_step(struct job *job, uint32_t rank, uint64_t laps, uint64_t m
 	const struct packed_step *packed;
 	struct held_steps *held;
 	struct collective_part parts[CALLS] = {{0}};
-	struct step_entry step = {.rank = rank, .index = job->steps, .part_count = CALLS, .parts = parts};
+	struct step_entry step = {
+		.rank = rank, .index = job->steps, .part_count = CALLS, .parts = parts};
 
 	for (uint64_t p = 0; p < CALLS; p++) {
 		uint64_t call = job->steps * CALLS + p, of = call;
@@ -95,7 +96,9 @@ static void queue_step(struct job *job, uint32_t rank, uint64_t laps, uint64_t m
 	step.end = parts[CALLS - 1].departure;
 	assert_int_equal(step_packer_pack(&job->packer, &step, 1, &packed), 0);
 	assert_int_equal(held_steps_create(packed, 1, &held), 0);
-	assert_int_equal(rank_table_queue(&job->table, held, held->steps, job->table.streams.ranks[rank].host), 0);
+	assert_int_equal(rank_table_queue(&job->table, held, held->steps,
+				 job->table.streams.ranks[rank].host),
+		0);
 	assembly_note_entry(&job->assembly, held->steps);
 	held_steps_unref(held);
 }
@@ -125,7 +128,8 @@ static void check_step(const struct job *job, bool all_told)
 		assert_true(!all_told || !instance->reckoned);
 		assert_int_equal(departure_ns[job->lagging], departure_ns[other]);
 		assert_int_equal(departure_ns[other], left_ns(instance->sequence));
-		assert_int_equal(arrival_ns[job->lagging] - arrival_ns[other], instance->reckoned ? 0 : 3 * MS);
+		assert_int_equal(arrival_ns[job->lagging] - arrival_ns[other],
+			instance->reckoned ? 0 : 3 * MS);
 	}
 	assert_int_equal(job->grid.step.end_ns, left_ns(job->steps * CALLS + CALLS - 1));
 }

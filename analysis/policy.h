@@ -73,6 +73,8 @@
 #define PERIOD_LONG_MAX_NR 32	 /* looked at; */
 #define PERIOD_STALLS 3		 /* so many may lie between two of them, and one */
 #define PERIOD_STEADY_QUARTERS 3 /* of the long ones that are followed by another */
+/* Chance of so regular an order in one of a round's places, of all where calls queue behind each other or not. */
+#define PERIOD_CHANCE_MAX 0.01
 
 /* join: which parts of ranks are one collective, on which clock, and what runs beside what. */
 

@@ -256,10 +256,45 @@ bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned who
 	return true;
 }
 
+/* Median and spread of so many values, which are lost; false where they are too few. */
+static bool usual_of(double *values, size_t count, double *median, double *spread)
+{
+	double middle;
+
+	if (count < EVIDENCE_RATES_MIN)
+		return false;
+	middle = median_double(values, count);
+	for (size_t i = 0; i < count; i++)
+		values[i] = fabs(values[i] - middle);
+	*spread = 1.4826 * median_double(values, count);
+	*median = middle;
+	return true;
+}
+
+bool evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
+	int64_t until_ns, double *median, double *spread)
+{
+	double rates[SAMPLE_RING_MAX];
+	struct sample later, sample, all_later, all_sample;
+	size_t count = 0;
+	bool more = latest(evidence, part, until_ns, &later);
+
+	for (; more && count < SAMPLE_RING_MAX &&
+		latest(evidence, part, later.time_ns - EVIDENCE_RATE_NS, &sample);
+		later = sample) {
+		if (latest(evidence, all, later.time_ns, &all_later) &&
+			latest(evidence, all, sample.time_ns, &all_sample) &&
+			all_later.time_ns > all_sample.time_ns)
+			rates[count++] = rate_between(&all_sample, &all_later) -
+					 rate_between(&sample, &later);
+	}
+	return usual_of(rates, count, median, spread);
+}
+
 bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
 	int64_t until_ns, double *median, double *spread)
 {
-	double ratios[SAMPLE_RING_MAX], middle;
+	double ratios[SAMPLE_RING_MAX];
 	struct sample later, sample, part_later, part_sample;
 	bool of_time = whole == METRIC_UNKNOWN;
 	size_t count = 0;
@@ -276,14 +311,7 @@ bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsign
 			ratios[count++] = (double)(part_later.value - part_sample.value) /
 					  (double)(later.value - sample.value);
 	}
-	if (count < EVIDENCE_RATES_MIN)
-		return false;
-	middle = median_double(ratios, count);
-	for (size_t i = 0; i < count; i++)
-		ratios[i] = fabs(ratios[i] - middle);
-	*spread = 1.4826 * median_double(ratios, count);
-	*median = middle;
-	return true;
+	return usual_of(ratios, count, median, spread);
 }
 
 /* How much of a time lies within spans, 0..1. */

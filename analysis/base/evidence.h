@@ -130,6 +130,10 @@ bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned who
 bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
 	int64_t until_ns, double *median, double *spread);
 
+/* The same of how much faster one counter grew than another, which is a part of it. */
+bool evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
+	int64_t until_ns, double *median, double *spread);
+
 /* Who took the CPU most, by the long intervals between two times. */
 struct evidence_rival {
 	char name[STEP_TASK_NAME_LENGTH];

@@ -262,6 +262,13 @@ static inline int64_t grid_call_ns(const struct step_grid *grid, uint32_t c)
 	return grid->departure_ns[grid->places[c]] - grid->arrival_ns[grid->places[c]];
 }
 
+/*
+ * Nobody leaves a call that waits for all before the last one has entered. True where device times say otherwise;
+ * *left_ns: when the first one left.
+ */
+bool grid_times_contradict(
+	const struct step_grid *grid, const struct grid_instance *instance, int64_t *left_ns);
+
 /* To be called when cells' times or flags were changed since: takes them over into member_parts. */
 void grid_refresh_members(struct step_grid *grid);
 

@@ -2,6 +2,8 @@
 /* A grid's cells by instance, so that what is looked at member by member lies in one piece. */
 #include "analysis/join/align.h"
 
+#include "analysis/policy.h"
+
 const struct activity activity_none;
 
 struct grid_member grid_member_of(const struct step_grid *grid, const struct grid_cell *cell)
@@ -77,4 +79,26 @@ void grid_place_members(struct step_grid *grid)
 		grid->members[grid->places[c]] = (uint32_t)c;
 	}
 	grid->member_end = next;
+}
+
+bool grid_times_contradict(
+	const struct step_grid *grid, const struct grid_instance *instance, int64_t *left_ns)
+{
+	int64_t entered_ns = INT64_MIN, first_ns = INT64_MAX;
+
+	if (!instance->usable || instance->waits_for != WAITS_FOR_ALL)
+		return false;
+	for (uint32_t m = 0; m < instance->member_count; m++) {
+		size_t at = instance->first_member + m;
+
+		if (!(grid->member_parts[at].flags & MEMBER_DEVICE_TIME))
+			continue;
+		if (grid->arrival_ns[at] > entered_ns)
+			entered_ns = grid->arrival_ns[at];
+		if (grid->departure_ns[at] < first_ns)
+			first_ns = grid->departure_ns[at];
+	}
+	*left_ns = first_ns;
+	return entered_ns - CONTRADICTION_NS > first_ns &&
+	       entered_ns - first_ns > CONTRADICTION_ERRORS * instance->clock_error_ns;
 }

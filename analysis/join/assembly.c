@@ -16,6 +16,7 @@ void assembly_init(struct assembly *assembly, struct rank_streams *streams)
 
 void assembly_fini(struct assembly *assembly)
 {
+	assembly_retold_fini(&assembly->retold);
 	free(assembly->scans);
 	free(assembly->communicators);
 }
@@ -183,7 +184,8 @@ static void advance_rank(struct assembly *assembly, uint32_t number)
 void assembly_advance(struct assembly *assembly)
 {
 	assembly->last_cut_ns = assembly->cut.time_ns;
-	assembly->cut_given = assembly->scans[assembly->cut.rank].at.entry == assembly->cut.entry;
+	assembly->last_cut.given =
+		assembly->scans[assembly->cut.rank].at.entry == assembly->cut.entry;
 	for (uint32_t r = 0; r < assembly->streams->end; r++) {
 		if (assembly->streams->ranks[r].known)
 			advance_rank(assembly, r);

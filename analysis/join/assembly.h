@@ -68,12 +68,33 @@ struct assembly_cut {
 	int64_t time_ns, known_ns;	       /* known: the last round's */
 };
 
+/* Of the cut before. */
+struct last_cut {
+	uint32_t leader;
+	bool given; /* the leader's head entry had it in it */
+};
+
 /* The job's clock is that of a host. */
 struct job_clock {
 	bool fixed;
 	uint32_t reference_host; /* since then */
 	bool unix_offset_known;
 	int64_t unix_offset_ns; /* CLOCK_REALTIME - the job's clock, on the reference host */
+};
+
+/* A call of the step whose device time is another call's, and when it was instead. */
+struct retold_call {
+	uint64_t communicator_id, sequence;
+	int64_t arrival_ns, departure_ns;
+	uint32_t rank, row;
+	bool found; /* its time was told of another call; else it is what others tell */
+};
+
+struct retold_calls {
+	struct retold_call *calls; /* of the step at hand, in order */
+	size_t count, capacity;
+	struct told_calls **told; /* what waits for its call, by rank; NULL: none, as of most */
+	size_t told_capacity, told_count;
 };
 
 struct assembly {
@@ -97,9 +118,9 @@ struct assembly {
 	uint64_t round_raises;	     /* the same when the round began */
 	bool placing;		     /* a round in which ranks look for a place of their own */
 	bool placed;		     /* it is over */
-	uint32_t leader;	     /* of the last cut */
-	bool cut_given;		     /* the leader's head entry had the last cut in it */
+	struct last_cut last_cut;
 	struct assembly_cut cut;
+	struct retold_calls retold;
 };
 
 void assembly_init(struct assembly *assembly, struct rank_streams *streams);

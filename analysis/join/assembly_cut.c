@@ -147,7 +147,7 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 		return false;
 	const struct rank_stream *rank = &assembly->streams->ranks[leader];
 
-	if (leader != assembly->leader)
+	if (leader != assembly->last_cut.leader)
 		drop_begun(assembly, leader);
 	/* Where there is nobody to meet, each entry is a step. */
 	size_t merged_max =
@@ -158,9 +158,12 @@ bool assembly_choose_cut(struct assembly *assembly, bool finish)
 	 * An entry gives one cut, or one for each of its rounds: what follows it there belongs to the next step. Not where
 	 * others took the leader on into an entry whose own cut is still to come.
 	 */
-	size_t first = leader == assembly->leader && rank->part_head && assembly->cut_given ? 1 : 0;
+	size_t first =
+		leader == assembly->last_cut.leader && rank->part_head && assembly->last_cut.given
+			? 1
+			: 0;
 
-	assembly->leader = leader;
+	assembly->last_cut.leader = leader;
 	assembly->cut.begins_step =
 		!first || !cut_at_round(assembly, leader, 0, assembly->cut.round + 1);
 	if (!assembly->cut.begins_step) {

@@ -20,6 +20,7 @@ struct row_builder {
 	const struct timed_calls *calls;
 	struct grid_part *parts;
 	size_t part_count;
+	bool retold; /* some of them had the device times of other calls */
 };
 
 /* What is known of a part's communicator. */
@@ -58,6 +59,22 @@ static const struct part_kind *kind_on_device(struct step_grid *grid, const stru
 	return made;
 }
 
+/* A part whose device time is another call's gets its own, or what others tell. */
+static void retell(struct row_builder *builder, struct grid_part *part)
+{
+	const struct retold_call *call =
+		builder->retold && part->joined
+			? assembly_retold_call(builder->assembly, builder->number,
+				  part->kind->communicator_id, part->sequence)
+			: NULL;
+
+	if (!call)
+		return;
+	part->arrival_ns = call->arrival_ns;
+	part->call_ns = call->departure_ns - call->arrival_ns;
+	part->reckoned = !call->found;
+}
+
 static int add_part(struct row_builder *builder, const struct packed_step *entry, size_t part)
 {
 	const struct packed_times *times = &entry->times[part];
@@ -88,6 +105,7 @@ static int add_part(struct row_builder *builder, const struct packed_step *entry
 			return -ENOMEM;
 	} else {
 		find_communicator(builder, entry, part, &added);
+		retell(builder, &added);
 		builder->departed = times->departure;
 	}
 	builder->timed++;
@@ -99,7 +117,7 @@ static int add_part(struct row_builder *builder, const struct packed_step *entry
 	return 0;
 }
 
-/* The parts of a rank that fell silent, in order of arrival. */
+/* The parts of a rank that fell silent, or told times of other calls, in order of arrival. */
 static int add_reckoned(struct row_builder *builder, struct rank_scan *scan)
 {
 	struct grid_row *row = &builder->grid->rows[builder->grid->row_count - 1];
@@ -120,19 +138,21 @@ static int add_reckoned(struct row_builder *builder, struct rank_scan *scan)
 
 		part->segment_ns = segment_ns > 0 ? segment_ns : 0;
 		departed_ns = part->arrival_ns + part->call_ns;
-		scan->reckoned = part->reckoned;
+		scan->reckoned = part->reckoned || builder->retold;
 		scan->reckoned_end.value = departed_ns - row->host_to_job_ns;
 		error = grid_add_part(builder->grid, part);
 	}
 	return error;
 }
 
-/* Room for the parts of a rank that fell silent. */
+/* Room for the parts of a rank that fell silent, or told times of other calls. */
 static int prepare_reckoning(struct row_builder *builder, const struct timed_calls *calls)
 {
 	size_t count = 0;
 
-	if (!calls->table || !assembly_falls_silent(builder->assembly, builder->number))
+	builder->retold = assembly_is_retold(builder->assembly, builder->number);
+	if (!builder->retold &&
+		(!calls->table || !assembly_falls_silent(builder->assembly, builder->number)))
 		return 0;
 	for (size_t e = 0; e < builder->rank->entry_count &&
 			   e <= builder->assembly->scans[builder->number].at.entry;
@@ -207,16 +227,12 @@ static int add_row(struct assembly *assembly, uint32_t r, const struct timed_cal
 	return add_parts(assembly, r, calls, grid);
 }
 
-int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
+static int make_grid(struct assembly *assembly, struct step_grid *grid)
 {
 	const struct rank_streams *streams = assembly->streams;
 	struct timed_calls calls;
 	int error;
 
-	if (assembly_grid_repeats(assembly, grid)) {
-		assembly_repeat_grid(assembly, grid);
-		return 0;
-	}
 	grid_clear(grid);
 	error = assembly_note_timed_calls(assembly, &grid->making.arena, &calls);
 	for (uint32_t r = 0; r < streams->end && error == 0; r++) {
@@ -225,4 +241,22 @@ int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
 	}
 	assembly->grid_announcements = assembly->announcements;
 	return error < 0 ? error : grid_link(grid);
+}
+
+int assembly_build_grid(struct assembly *assembly, struct step_grid *grid)
+{
+	int error;
+
+	assembly->retold.count = 0;
+	if (assembly_grid_repeats(assembly, grid)) {
+		assembly_repeat_grid(assembly, grid);
+		return 0;
+	}
+	error = make_grid(assembly, grid);
+	if (error == 0 && grid->traits.device_time) {
+		error = assembly_retell(assembly, grid);
+		if (error > 0)
+			error = make_grid(assembly, grid);
+	}
+	return error;
 }

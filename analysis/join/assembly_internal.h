@@ -97,6 +97,19 @@ bool assembly_falls_silent(const struct assembly *assembly, uint32_t rank);
 /* Gives a part that was seen by its enqueue time alone the times that others tell of; false: nobody does. */
 bool assembly_reckon(const struct timed_calls *calls, struct grid_part *part);
 
+/*
+ * Looks in a linked grid for calls whose device times are those of later calls (assembly_retold.c), and for the times that are theirs. Returns
+ * 1 where the grid is to be made again with these; 0; or -ENOMEM.
+ */
+int assembly_retell(struct assembly *assembly, const struct step_grid *grid)
+	__attribute__((warn_unused_result));
+/* NULL: its times are its own. */
+const struct retold_call *assembly_retold_call(const struct assembly *assembly, uint32_t rank,
+	uint64_t communicator_id, uint64_t sequence);
+/* The rank has such calls. */
+bool assembly_is_retold(const struct assembly *assembly, uint32_t rank);
+void assembly_retold_fini(struct retold_calls *retold);
+
 /* Does the rank have something before the cut? */
 bool assembly_has_row(const struct assembly *assembly, uint32_t rank);
 /* The layout of what a rank has before the cut; 0: it is not one whole entry. */

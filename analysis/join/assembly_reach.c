@@ -161,12 +161,40 @@ static struct stream_position end_of_group(
 	return at;
 }
 
+/*
+ * A device's calls on one communicator and stream begin in their order. Where they are told in another, some times are other
+ * calls' (assembly_retold.c), and what was called before the last one lies before the cut as well.
+ */
+static struct stream_position end_of_disorder(
+	const struct assembly *assembly, uint32_t number, struct stream_position at)
+{
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
+
+	if (at.part == 0 || at.entry >= rank->entry_count)
+		return at;
+	const struct packed_step *entry = stream_at(rank, at.entry)->entry;
+	const struct part_kind *last = packed_kind(entry, at.part - 1);
+	uint64_t sequence = packed_sequence(entry, at.part - 1);
+
+	if (!(last->flags & PART_DEVICE_TIME) || part_kind_is_message(last))
+		return at;
+	for (size_t p = at.part; p < entry->part_count; p++) {
+		const struct part_kind *kind = packed_kind(entry, p);
+
+		if (kind->communicator_id == last->communicator_id &&
+			kind->stream == last->stream && !part_kind_is_message(kind) &&
+			packed_sequence(entry, p) < sequence)
+			at.part = p + 1;
+	}
+	return at;
+}
+
 /* Moves a rank's cut on, and takes what lies between with it. */
 static void move_to(struct assembly *assembly, uint32_t number, struct stream_position at)
 {
 	struct rank_scan *scan = &assembly->scans[number];
 
-	at = end_of_group(assembly, number, at);
+	at = end_of_disorder(assembly, number, end_of_group(assembly, number, at));
 	note_parts(assembly, number, scan->at, at);
 	scan->at = at;
 	scan->found = true;

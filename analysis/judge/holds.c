@@ -49,9 +49,55 @@ static struct evidence_span sampled_span(const struct judge *judge, const struct
 	return (struct evidence_span){start_ns, end_ns};
 }
 
+/* How much the threads ran that may move its data. */
+static bool moving_rate(
+	const struct rank_state *state, int64_t from_ns, int64_t until_ns, double *rate)
+{
+	double launching = 0;
+
+	if (!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, from_ns, until_ns, rate) ||
+		(state->usual.moving_apart &&
+			!evidence_rate(state->evidence, METRIC_LAUNCHERS_CPU_NS, from_ns, until_ns,
+				&launching)))
+		return false;
+	*rate -= launching;
+	return *rate >= 0; /* counts of a process that was started again begin anew */
+}
+
+/* The same around a time. */
+static bool moving_rate_at(
+	const struct rank_state *state, int64_t time_ns, int64_t until_ns, double *rate)
+{
+	double launching = 0;
+
+	if (!evidence_rate_at(state->evidence, METRIC_PROCESS_CPU_NS, time_ns, until_ns, rate) ||
+		(state->usual.moving_apart &&
+			!evidence_rate_at(state->evidence, METRIC_LAUNCHERS_CPU_NS, time_ns,
+				until_ns, &launching)))
+		return false;
+	*rate -= launching;
+	return *rate >= 0; /* counts of a process that was started again begin anew */
+}
+
 static double kept_share(double rate, double usual)
 {
 	return fmin(fmax(1 - rate / usual, 0), 1);
+}
+
+/* All threads that run, or all but those that launch: who waits for the device polls in some programs. The steadier one tells. */
+static void learn_rank(struct rank_state *state, int64_t until_ns)
+{
+	struct rank_usual *usual = &state->usual;
+	double spread, rest, rest_spread;
+
+	if (!evidence_usual_ratio(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_UNKNOWN, until_ns,
+		    &usual->running, &spread))
+		return;
+	usual->moving_apart = evidence_usual_rest(state->evidence, METRIC_PROCESS_CPU_NS,
+				      METRIC_LAUNCHERS_CPU_NS, until_ns, &rest, &rest_spread) &&
+			      rest_spread * usual->running < spread * rest;
+	usual->moving = usual->moving_apart ? rest : usual->running;
+	usual->moving_spread = usual->moving_apart ? rest_spread : spread;
 }
 
 /* How much processes usually run: what was before a fault is forgotten one day, while it goes on. */
@@ -63,10 +109,7 @@ static void learn_usual(struct judge *judge, const struct step_grid *grid)
 		return;
 	comm->learnt_until_ns = comm->calm_until_ns;
 	for (size_t r = 0; r < grid->row_count; r++) {
-		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
-
-		(void)evidence_usual_ratio(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_UNKNOWN,
-			comm->calm_until_ns, &state->usual.running, &state->usual.running_spread);
+		learn_rank(&judge->ranks[grid->rows[r].rank], comm->calm_until_ns);
 	}
 }
 
@@ -76,20 +119,16 @@ static struct kept kept_of(const struct step_grid *grid, const struct evidence_s
 {
 	double in_span, at_end;
 
-	/* Counts of a process that was started again begin anew. */
-	if (state->usual.running <= 0 ||
-		!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, span->start_ns, span->end_ns,
-			&in_span) ||
-		!evidence_rate_at(state->evidence, METRIC_PROCESS_CPU_NS, span->end_ns,
-			grid->step.end_ns, &at_end) ||
-		in_span < 0 || at_end < 0)
+	if (state->usual.moving <= 0 ||
+		!moving_rate(state, span->start_ns, span->end_ns, &in_span) ||
+		!moving_rate_at(state, span->end_ns, grid->step.end_ns, &at_end))
 		return (struct kept){.at_end = 1};
 	/* Where it runs now more, now less, running says nothing. */
-	if (state->usual.running - in_span < CHANCE_DEVIATIONS * state->usual.running_spread)
-		in_span = state->usual.running;
-	in_span = kept_share(in_span, state->usual.running);
+	if (state->usual.moving - in_span < CHANCE_DEVIATIONS * state->usual.moving_spread)
+		in_span = state->usual.moving;
+	in_span = kept_share(in_span, state->usual.moving);
 	return (struct kept){.in_span = in_span,
-		.at_end = fmax(kept_share(at_end, state->usual.running), in_span),
+		.at_end = fmax(kept_share(at_end, state->usual.moving), in_span),
 		.left_ns = in_span * (double)(grid->step.end_ns - grid->step.start_ns)};
 }
 
@@ -192,12 +231,11 @@ static bool kept_since(const struct judge *judge, uint32_t rank, int64_t from_ns
 	double rate, span_ns;
 
 	*known_ns = sampled_before(state, judge_now_ns(judge));
-	if (state->usual.running <= 0 ||
-		!evidence_rate(state->evidence, METRIC_PROCESS_CPU_NS, before_ns, *known_ns, &rate))
+	if (state->usual.moving <= 0 || !moving_rate(state, before_ns, *known_ns, &rate))
 		return false;
-	span_ns = (double)(*known_ns - before_ns) / state->usual.running;
-	*kept_ns = fmax(state->usual.running - rate, 0) * span_ns;
-	*error_ns = CHANCE_DEVIATIONS * state->usual.running_spread * span_ns;
+	span_ns = (double)(*known_ns - before_ns) / state->usual.moving;
+	*kept_ns = fmax(state->usual.moving - rate, 0) * span_ns;
+	*error_ns = CHANCE_DEVIATIONS * state->usual.moving_spread * span_ns;
 	return true;
 }
 

@@ -347,33 +347,13 @@ static int prepare(struct judge *judge, const struct step_grid *grid)
 	return error < 0 ? error : arena_error(&judge->arena);
 }
 
-/*
- * Nobody leaves a call that waits for all before the last one has entered. Device times that say
- * otherwise are another call's: NCCL keeps 64 a channel, and a progress thread that gets no CPU time
- * reads what came later in their place.
- */
+/* Device times that are another call's: NCCL's, of a progress thread that gets no CPU time (join/assembly_retold.c). */
 static bool times_contradict(const struct step_grid *grid)
 {
-	if (!grid->traits.device_time)
-		return false;
-	for (size_t i = 0; i < grid->instance_count; i++) {
-		const struct grid_instance *instance = &grid->instances[i];
-		int64_t entered_ns = INT64_MIN, left_ns = INT64_MAX;
+	int64_t left_ns;
 
-		if (!instance->usable || instance->waits_for != WAITS_FOR_ALL)
-			continue;
-		for (uint32_t m = 0; m < instance->member_count; m++) {
-			size_t at = instance->first_member + m;
-
-			if (!(grid->member_parts[at].flags & MEMBER_DEVICE_TIME))
-				continue;
-			if (grid->arrival_ns[at] > entered_ns)
-				entered_ns = grid->arrival_ns[at];
-			if (grid->departure_ns[at] < left_ns)
-				left_ns = grid->departure_ns[at];
-		}
-		if (entered_ns - CONTRADICTION_NS > left_ns &&
-			entered_ns - left_ns > CONTRADICTION_ERRORS * instance->clock_error_ns)
+	for (size_t i = 0; grid->traits.device_time && i < grid->instance_count; i++) {
+		if (grid_times_contradict(grid, &grid->instances[i], &left_ns))
 			return true;
 	}
 	return false;

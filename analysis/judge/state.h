@@ -42,12 +42,15 @@ struct rank_block {
 
 /* What is usual for a rank: slow means. */
 struct rank_usual {
-	double long_run;		/* its delay's share: who is usually quiet */
-	double running, running_spread; /* CPUs that its process is on; 0 = not known */
-	float waits;			/* cpu_waits() while nothing was suspected; 0 = not known */
-	float excess[2];		/* of the two directions: what stays is no uneven input */
-	float message;			/* work on a message, beyond its control: a share of it */
-	float unevenness;		/* squared deviation from them */
+	double long_run; /* its delay's share: who is usually quiet */
+	double running;	 /* CPUs that its process is on; 0 = not known */
+	/* The same of the threads that may move its device's data: all, or all but those that launch. */
+	double moving, moving_spread;
+	bool moving_apart;
+	float waits;	  /* cpu_waits() while nothing was suspected; 0 = not known */
+	float excess[2];  /* of the two directions: what stays is no uneven input */
+	float message;	  /* work on a message, beyond its control: a share of it */
+	float unevenness; /* squared deviation from them */
 	float work,
 		work_spread; /* for each unit of the job's progress; 0: not known. uneven/moved.c */
 };

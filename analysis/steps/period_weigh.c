@@ -304,11 +304,34 @@ static size_t longest_pair(
 	return best;
 }
 
+/* Logarithm of in how many ways so many things are chosen of count. */
+static double log_ways(double count, double chosen)
+{
+	return chosen < 0 || chosen > count
+		       ? -INFINITY
+		       : lgamma(count + 1) - lgamma(chosen + 1) - lgamma(count - chosen + 1);
+}
+
+/*
+ * How likely it is by chance that of so many spacings, of which some are long, as many long ones are followed by
+ * another at one distance: in the order of places that far apart, they then lie in so few runs (Wald and Wolfowitz, 1940).
+ */
+static double chance_of(size_t count, size_t long_count, size_t followed)
+{
+	double all = log_ways((double)count, (double)long_count), sum = 0;
+	double others = (double)(count - long_count);
+
+	for (size_t runs = 1; runs <= long_count - followed; runs++)
+		sum += exp(log_ways((double)long_count - 1, (double)runs - 1) +
+			   log_ways(others + 1, (double)runs) - all);
+	return sum;
+}
+
 /*
  * The distance at which the long spacings, of at least so much, are followed by another (most of them), stalls in between or not; else 0. *last: one of them, where steps begin: a step may have several such pauses.
  */
-static size_t distance_of(
-	const float *spacings, size_t count, double least, size_t long_min, size_t *last)
+static size_t distance_of(const float *spacings, size_t count, double least, size_t long_min,
+	uint64_t mixed_places, size_t *last)
 {
 	size_t places[PERIOD_LONG_MAX_NR], long_count = 0, best = 0, distance = 0;
 
@@ -329,7 +352,9 @@ static size_t distance_of(
 		}
 	}
 	if (best + 1 < long_min || (best + 1) * 4 < long_count * PERIOD_STEADY_QUARTERS ||
-		newest[long_count - 1] + 2 * distance < count) /* they come no more */
+		newest[long_count - 1] + 2 * distance < count || /* they come no more */
+		chance_of(count - newest[0], long_count, best) * (double)mixed_places >
+			PERIOD_CHANCE_MAX)
 		return 0;
 	*last = longest_pair(spacings, newest, long_count, distance);
 	return distance;
@@ -343,21 +368,22 @@ struct spacings {
 	bool own;
 	float values[PERIOD_PLACES_MAX], sorted[PERIOD_PLACES_MAX];
 	size_t count;
-	bool many;    /* of rounds so short that the same place comes often */
-	size_t split; /* of sorted: the next to look at */
+	uint64_t mixed_places; /* of a round: all where spacings are either long or short */
+	bool many;	       /* of rounds so short that the same place comes often */
+	size_t split;	       /* of sorted: the next to look at */
 	/* Of the last one found: the long ones are hardly longer; the shortest of them; the place of one. */
 	bool slight;
 	double least;
 	size_t last;
 };
 
-/* The distance at which long spacings come, where they are either long or short: of the next split; else 0. */
-static size_t next_distance(struct spacings *spacings)
+/* Goes on to the next split of long spacings from short ones; false when there is none. */
+static bool next_split(struct spacings *spacings)
 {
 	const float *sorted = spacings->sorted;
 
 	while (spacings->split + PERIOD_LONG_MIN <= spacings->count) {
-		size_t i = spacings->split++, distance;
+		size_t i = spacings->split++;
 		double ratio = (sorted[i] + PERIOD_SPACING_FLOOR_NS) /
 			       (sorted[i - 1] + PERIOD_SPACING_FLOOR_NS);
 
@@ -365,8 +391,19 @@ static size_t next_distance(struct spacings *spacings)
 			continue;
 		spacings->slight = ratio < PERIOD_LONG_RATIO;
 		spacings->least = sorted[i];
-		distance = distance_of(spacings->values, spacings->count, spacings->least,
-			spacings->slight ? PERIOD_SLIGHT_MIN : PERIOD_LONG_MIN, &spacings->last);
+		return true;
+	}
+	return false;
+}
+
+/* The distance at which long spacings come, where they are either long or short: of the next split; else 0. */
+static size_t next_distance(struct spacings *spacings)
+{
+	while (next_split(spacings)) {
+		size_t distance = distance_of(spacings->values, spacings->count, spacings->least,
+			spacings->slight ? PERIOD_SLIGHT_MIN : PERIOD_LONG_MIN,
+			spacings->mixed_places, &spacings->last);
+
 		if (distance > 1)
 			return distance;
 	}
@@ -399,6 +436,22 @@ static double pause_elsewhere(
 static float spacing_before(const struct spacings *spacings, const struct period_call *call)
 {
 	return spacings->own ? call->pause_ns : call->spacing_ns;
+}
+
+/* Those before one place. */
+static void take_place(const struct period_detector *detector, const struct repeats *repeats,
+	uint64_t place, struct spacings *spacings)
+{
+	uint64_t period = detector->cycle.period;
+
+	spacings->count = repeats->count;
+	spacings->many = period <= PERIOD_SHORT_ROUND;
+	spacings->split = repeats->count / 2;
+	for (uint64_t i = 0; i < repeats->count; i++)
+		spacings->values[i] = spacing_before(
+			spacings, call_at(detector, repeats->first + i * period + place));
+	memcpy(spacings->sorted, spacings->values, repeats->count * sizeof(*spacings->sorted));
+	qsort(spacings->sorted, repeats->count, sizeof(*spacings->sorted), by_value);
 }
 
 /* How many of the rounds follow each other here without a pause; none where the long spacings are no pauses either. */
@@ -486,34 +539,25 @@ static double pause_of(const struct period_detector *detector, const struct repe
  * goes before the first of the slight ones, which lie between passes of a step as well.
  */
 static double pause_at(const struct period_detector *detector, const struct repeats *repeats,
-	uint64_t place, bool own, struct period_pause *found)
+	uint64_t place, struct spacings *spacings, struct period_pause *found)
 {
-	uint64_t period = detector->cycle.period;
-	struct spacings spacings = {.own = own,
-		.count = repeats->count,
-		.many = period <= PERIOD_SHORT_ROUND,
-		.split = repeats->count / 2};
 	double longest = 0;
 	uint64_t distance;
 
-	for (uint64_t i = 0; i < repeats->count; i++)
-		spacings.values[i] = spacing_before(
-			&spacings, call_at(detector, repeats->first + i * period + place));
-	memcpy(spacings.sorted, spacings.values, repeats->count * sizeof(*spacings.sorted));
-	qsort(spacings.sorted, repeats->count, sizeof(*spacings.sorted), by_value);
-	while ((distance = next_distance(&spacings)) > 1) {
-		double pause = pause_of(detector, repeats, place, &spacings, distance);
+	take_place(detector, repeats, place, spacings);
+	while ((distance = next_distance(spacings)) > 1) {
+		double pause = pause_of(detector, repeats, place, spacings, distance);
 
-		if (spacings.slight && (pause <= 0 || longest > 0))
+		if (spacings->slight && (pause <= 0 || longest > 0))
 			continue;
 		if (pause <= 0)
 			break;
 		longest = pause;
 		*found = (struct period_pause){.factor = distance,
-			.origin = repeats->first + spacings.last * period + place,
-			.least_ns = spacings.least,
-			.own = own};
-		if (!spacings.slight)
+			.origin = repeats->first + spacings->last * detector->cycle.period + place,
+			.least_ns = spacings->least,
+			.own = spacings->own};
+		if (!spacings->slight)
 			break;
 	}
 	return longest;
@@ -523,11 +567,17 @@ static double pause_at(const struct period_detector *detector, const struct repe
 static double longest_pause(const struct period_detector *detector, const struct repeats *repeats,
 	bool own, struct period_pause *pause)
 {
+	struct spacings spacings = {.own = own};
+	uint64_t period = detector->cycle.period;
 	double longest = 0;
 
-	for (uint64_t place = 0; place < detector->cycle.period; place++) {
+	for (uint64_t place = 0; place < period; place++) {
+		take_place(detector, repeats, place, &spacings);
+		spacings.mixed_places += next_split(&spacings);
+	}
+	for (uint64_t place = 0; place < period && spacings.mixed_places; place++) {
 		struct period_pause found = {0};
-		double its = pause_at(detector, repeats, place, own, &found);
+		double its = pause_at(detector, repeats, place, &spacings, &found);
 
 		if (its <= longest)
 			continue;

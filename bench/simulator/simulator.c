@@ -506,16 +506,30 @@ uint32_t simulator_samples(const struct simulator *simulator, uint32_t rank,
 	return sample_all(simulator, rank, simulator->timeline->now[rank], counted, 3, samples);
 }
 
+/* CPU time of a rank's launching thread until a time. */
+static double launched_ns(const struct simulator *simulator, double time)
+{
+	double sum = 0;
+
+	for (double second = 0; second < time && simulator->options.launchers_poll; second += 1e9)
+		sum += fmin(time - second, 1e9) * sim_uniform(sim_random(simulator->options.seed,
+							  24, (uint64_t)(second / 1e9), 0));
+	return sum;
+}
+
 uint32_t simulator_socket_samples(const struct simulator *simulator, uint32_t rank, double time,
 	struct metric_sample samples[SIM_SAMPLES_MAX])
 {
 	struct sim_sockets sockets = sim_timeline_sockets(simulator->timeline, rank, time);
+	double launched = launched_ns(simulator, time);
 	const struct counted counted[] = {
 		{METRIC_TCP_BUSY_NS, sockets.busy_ns},
 		{METRIC_TCP_BYTES_SENT, sockets.sent_bytes},
 		{METRIC_TCP_BYTES_RETRANSMITTED, 0},
-		{METRIC_PROCESS_CPU_NS, sockets.cpu_ns},
+		{METRIC_PROCESS_CPU_NS, sockets.cpu_ns + launched},
+		{METRIC_LAUNCHERS_CPU_NS, launched},
 	};
 
-	return sample_all(simulator, rank, time, counted, 4, samples);
+	return sample_all(
+		simulator, rank, time, counted, simulator->options.launchers_poll ? 5 : 4, samples);
 }

@@ -19,6 +19,7 @@ struct sim_options {
 	double on_cpu_share;	  /* 1: the ranks compute themselves */
 	bool device_time;	  /* parts carry device times */
 	bool polls; /* threads of the ranks move their data: throttling holds transfers to other hosts, not work */
+	bool launchers_poll; /* who launches polls for the device, in some seconds more than in others */
 	bool messages_hidden; /* sends and receives are no parts, but time in calls */
 	/*
 	 * Messages as NCCL shows them: nothing tells forward from backward; a receive right behind a send
@@ -89,7 +90,7 @@ enum { SIM_COMMUNICATORS_MAX = SIM_GROUP_NR };
 uint32_t simulator_communicators(const struct simulator *simulator, uint32_t rank,
 	struct communicator communicators[SIM_COMMUNICATORS_MAX]);
 
-enum { SIM_SAMPLES_MAX = 4 };
+enum { SIM_SAMPLES_MAX = 5 };
 /* The rank's counters at the end of its last step; returns how many there are. */
 uint32_t simulator_samples(const struct simulator *simulator, uint32_t rank,
 	struct metric_sample samples[SIM_SAMPLES_MAX]);

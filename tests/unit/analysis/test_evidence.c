@@ -229,6 +229,32 @@ static void usual_ratios_are_robust(void **state)
 	evidence_fini(&evidence);
 }
 
+/* What a counter grows by beyond its part is steady, though the part is not. */
+static void usual_rest_is_without_the_part(void **state)
+{
+	struct evidence evidence = {0};
+	double median, spread;
+	int64_t part_ns = 0;
+
+	(void)state;
+	for (int64_t second = 0; second <= 12; second++) {
+		count_cycles(&evidence, second * SECOND, part_ns, part_ns + second * SECOND / 4);
+		part_ns += second * second % 7 * SECOND / 10;
+		if (second == 3)
+			assert_false(evidence_usual_rest(&evidence, METRIC_CPU_CYCLES,
+				METRIC_CPU_COUNTED_NS, 100 * SECOND, &median, &spread));
+	}
+	assert_true(evidence_usual_rest(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
+		12 * SECOND, &median, &spread));
+	assert_true(fabs(median - 0.25) < 1e-9 && spread < 1e-9);
+	assert_true(evidence_usual_ratio(
+		&evidence, METRIC_CPU_CYCLES, METRIC_UNKNOWN, 12 * SECOND, &median, &spread));
+	assert_true(spread > 0.1);
+	assert_false(evidence_usual_rest(
+		&evidence, METRIC_CPU_CYCLES, METRIC_TCP_BUSY_NS, 12 * SECOND, &median, &spread));
+	evidence_fini(&evidence);
+}
+
 /* How fast a counter grows at a time, by nothing later than is asked for; and usually, for each ns, a fault aside. */
 static void rates_at_a_time(void **state)
 {
@@ -296,6 +322,7 @@ int main(void)
 		cmocka_unit_test(how_much_rates_differ),
 		cmocka_unit_test(since_when_it_grows_faster),
 		cmocka_unit_test(usual_ratios_are_robust),
+		cmocka_unit_test(usual_rest_is_without_the_part),
 		cmocka_unit_test(rates_at_a_time),
 		cmocka_unit_test(within_some_steps_and_outside),
 	};

@@ -401,6 +401,36 @@ static void test_pauses_begin(void **state)
 	}
 }
 
+/*
+ * Gradients of equal layers, each sent as soon as it is known: a call follows the one before at once or after its layer's
+ * work, as its transfer is long or short. In so many places some order comes by chance.
+ */
+static void test_queued_by_chance(void **state)
+{
+	uint64_t wrong = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < SEEDS_OF(200); seed++) {
+		struct step_builder_options options = {.rank = 0};
+		struct program_run run = {.random = seed * 1000003 + 7, .now = 1000000000};
+		uint32_t layers = 8 + (uint32_t)(seed % 12), steps = 300;
+
+		assert_int_equal(step_builder_create(&options, &run.builder), 0);
+		for (uint32_t i = 0; i < steps * 2 * layers; i++) {
+			uint32_t place = i % (2 * layers);
+			bool queued = random_next(&run.random) % 5 < 2;
+
+			call(&run,
+				!place	 ? 12
+				: queued ? 0.007
+					 : 0.4,
+				OPERATION_ALL_REDUCE, 1, place < layers ? 16781312 : 16793600);
+		}
+		wrong += regular_of(&run) < steps * 98 / 100;
+	}
+	assert_int_equal(wrong, 0);
+}
+
 /* Few buckets, and what comes now and then on another communicator, or after a pause: their lengths show that they are no layers. */
 static void test_few_buckets(void **state)
 {
@@ -458,6 +488,7 @@ int main(void)
 		cmocka_unit_test(test_slight_pauses),
 		cmocka_unit_test(test_slow_transfers),
 		cmocka_unit_test(test_pauses_begin),
+		cmocka_unit_test(test_queued_by_chance),
 		cmocka_unit_test(test_few_buckets),
 		cmocka_unit_test(test_long_evaluation),
 	};

@@ -415,11 +415,51 @@ static void a_cause_is_told_late(void **state)
 	}
 }
 
+static void only_devices(struct sim *sim_now)
+{
+	for (unsigned r = 0; r < sim_now->options.ranks; r++) {
+		for (size_t e = 0; e < sim_now->rank[r].entry_count; e++) {
+			struct step_entry *entry = &sim_now->rank[r].entries[e];
+
+			for (size_t i = 0; i < entry->part_count; i++)
+				entry->parts[i].flags |= PART_DEVICE_TIME;
+		}
+	}
+}
+
+/* A device that is a little slower for a second, in a job whose speed differs as much: told only of what lasts. */
+static void a_device_wanders(void **state)
+{
+	unsigned passing = 0, lasting = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		for (unsigned steps = 34; steps <= 200; steps += 166) {
+			struct sim_options options = sim_defaults(2, seed);
+
+			options.steps = STEPS;
+			options.jitter = 0.02;
+			options.preempt_rate = 4;
+			options.preempt_ms = 4;
+			options.fault_count = 1;
+			options.faults[0] =
+				(struct sim_fault){SIM_COMPUTE, 1, FIRST, FIRST + steps, 0.11};
+			options.tamper = only_devices;
+			sim_job(&sim, &options, &result);
+			*(steps == 34 ? &passing : &lasting) += (unsigned)result.verdict_count;
+			sim_free(&sim, true);
+		}
+	}
+	assert_int_equal(passing, 0);
+	assert_int_equal(lasting, 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compute),
 		cmocka_unit_test(a_cause_is_told_late),
+		cmocka_unit_test(a_device_wanders),
 		cmocka_unit_test(throttle),
 		cmocka_unit_test(contention),
 		cmocka_unit_test(major_faults),

@@ -89,6 +89,8 @@ bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_n
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet); /* sheet NULL: notes nothing */
+/* The rank was throttled beyond doubt, for more than a share of the time. */
+bool judge_throttled(const struct excess_sums *sums, double least);
 /* A run has come so far that it is looked at what the job would be like without the rank. */
 static inline bool judge_suspected(const struct rank_state *state, enum run_kind kind)
 {

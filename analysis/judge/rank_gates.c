@@ -267,7 +267,7 @@ static double evidence_needed(const struct judge *judge, uint32_t rank, const st
  * up much of the delay and the controls have next to none, it needs no statistics, which fail in
  * programs of thousands of tiny steps: a quota period stops one step in fifty.
  */
-static bool throttled_beyond_doubt(const struct excess_sums *sums, double least)
+bool judge_throttled(const struct excess_sums *sums, double least)
 {
 	double own = (double)sums->own[EXCESS_THROTTLED];
 	double control = (double)sums->control[EXCESS_THROTTLED];
@@ -420,7 +420,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet) ||
 		!makes_steps_longer(judge, &state->signal, run, sheet))
 		return false;
-	certain = throttled_beyond_doubt(&run->sums, run_least(run)) ||
+	certain = judge_throttled(&run->sums, run_least(run)) ||
 		  stopped_beyond_doubt(judge, rank, run, run_least(run));
 	if (!certain && !is_clear(judge, rank, run, sheet))
 		return false;

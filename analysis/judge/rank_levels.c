@@ -91,6 +91,12 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 	return count;
 }
 
+/* In two long steps, of a program that does nothing like it by itself, or does not do this. */
+static bool lasts_in_time(const struct run *run, bool calm)
+{
+	return (calm || judge_throttled(&run->sums, run_least(run))) && run_is_of_long_steps(run);
+}
+
 /* And notes the most evidence of a quick run that came to nothing. */
 static void push_run(struct judge *judge, struct rank_state *state, const struct block_loss *loss,
 	const struct change_noise noises[RUN_NR], bool calm)
@@ -99,8 +105,8 @@ static void push_run(struct judge *judge, struct rank_state *state, const struct
 	double before = quick->change.evidence;
 
 	signal_push(&state->signal, &judge->block, loss, noises);
-	quick->in_time = calm && run_is_of_long_steps(quick);
-	steep->in_time = calm && run_is_of_long_steps(steep);
+	quick->in_time = lasts_in_time(quick, calm);
+	steep->in_time = lasts_in_time(steep, calm);
 	if (quick->change.run <= 1)
 		judge->judged.passing = fmax(judge->judged.passing, before);
 	if (quick->change.run == 1)

@@ -132,15 +132,25 @@ static enum cause find_cause(const struct explain_context *context, const struct
 								   : CAUSE_UNKNOWN;
 }
 
+/*
+ * Its work takes longer: by what the excess is made of; or, where a host that waited for its device looks busy itself, by as much of it as
+ * a cause must explain.
+ */
+static bool device_may_be_slow(const struct episode *episode)
+{
+	return episode->class_so_far == VERDICT_COMPUTE_SLOW ||
+	       (episode->class_so_far == VERDICT_UNKNOWN &&
+		       episode->shares[EXCESS_COMPUTE] >= CAUSE_SHARE_MIN);
+}
+
 /* A device that is slow, for no reason of its host's: at most one of its causes is it, and explains all. */
 void measure_gpu(const struct explain_context *context, struct episode *episode, enum cause cause,
 	struct finding *finding)
 {
 	const struct excess_sums *sums = &episode->sums;
 
-	if (episode->class_so_far != VERDICT_COMPUTE_SLOW ||
-		episode->cause_so_far != CAUSE_UNKNOWN || !sums->on_device ||
-		find_cause(context, episode, finding->text) != cause)
+	if (!device_may_be_slow(episode) || episode->cause_so_far != CAUSE_UNKNOWN ||
+		!sums->on_device || find_cause(context, episode, finding->text) != cause)
 		return;
 	finding->known = KNOWN_SHARE;
 	finding->own_ns = (double)sums->own[EXCESS_COMPUTE];

@@ -204,6 +204,32 @@ static double evidence_of_device_host(
 		       : evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);
 }
 
+/* The level of a device in the latest steps since it changed. */
+static double latest_of_device(const struct judge *judge, uint32_t rank, const struct run *run)
+{
+	const struct signal *signal = &judge->ranks[rank].signal;
+	uint64_t steps = steps_since_change(judge, signal, run);
+
+	return signal_latest_level(
+		signal, &judge->times, steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS, true);
+}
+
+/*
+ * Devices and what feeds them differ for a second, too, now one, now the other. What is no more than that must last where nothing
+ * tells why, unless the job surely lost by it.
+ */
+static bool may_be_wandering(const struct judge *judge, uint32_t rank, const struct run *run,
+	const struct explanation *why)
+{
+	struct progress_loss lost;
+
+	if (!why->computes || !run->sums.on_device || cause_says_why(why->cause) ||
+		latest_of_device(judge, rank, run) >= LARGE_SHARE_MIN)
+		return false;
+	lost = lost_since(judge, run);
+	return !lost.known || lost.share < CHANCE_UNITS * lost.error;
+}
+
 /*
  * How much evidence a change needs to be told, at least CHANGE_THRESHOLD. Without a period, uneven work is what many
  * programs do. Other programs take the CPU in bursts, and a program sleeps for reasons of its own: such a
@@ -222,6 +248,8 @@ static double evidence_needed(const struct judge *judge, uint32_t rank, const st
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
 	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
 		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
+	if (may_be_wandering(judge, rank, run, why))
+		return EVIDENCE_HIGH;
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && why->computes)
 		return evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);
@@ -314,6 +342,8 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
  * a reason that is seen (Python on H200s: by 7 % for 15 s; by 15 % for 3 to 13 s where the host is what
  * takes the time; 200 ms at once). So below the one share nothing is told; below the other it must have
  * gone on for longer than that, and the usual step must have become longer. Stacks that its control has not are a reason.
+ * By a device's times alone, only the last of several hosts is late: the others run ahead of their devices, which wait, and may be as
+ * slow. So that it costs the job something must be seen: in what the job did before, or in what was launched.
  */
 static bool is_more_than_wandering(const struct judge *judge, const struct rank_state *state,
 	const struct run *run, const struct explanation *why, struct gate_sheet *sheet)
@@ -323,9 +353,11 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 	if (!run->sums.on_device || why->verdict_class != VERDICT_HOST_SLOW ||
 		cause_says_why(why->cause) || cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
+	bool seen_to_cost = run->sums.host_times || lost_since(judge, run).known;
+
 	level = signal_latest_level(&state->signal, &judge->times,
 		steps_since_change(judge, &state->signal, run), true);
-	if (gate_passed(sheet, GATE_WANDERS, level, WANDERS_MAX))
+	if (gate_passed(sheet, GATE_WANDERS, level, seen_to_cost ? WANDERS_MAX : INFINITY))
 		return true;
 	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
 		return false;
@@ -342,15 +374,6 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 static bool small_is_certain(const struct judge *judge, const struct run *run)
 {
 	return judge->judged.ranks >= PEERS_MIN && !run->sums.on_device && !run->sums.host_times;
-}
-
-static bool within_power_cap(
-	const struct judge *judge, const struct rank_state *state, const struct run *run)
-{
-	uint64_t steps = steps_since_change(judge, &state->signal, run);
-
-	return signal_latest_level(&state->signal, &judge->times,
-		       steps < POWER_CAP_STEPS ? steps : POWER_CAP_STEPS, true) < WANDERS_MAX;
 }
 
 /* No noise, by statistics. */
@@ -372,7 +395,7 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 		return false;
 	if (why->computes && run->sums.on_device &&
 		!gate_is(sheet, GATE_POWER,
-			!within_power_cap(judge, state, run) ||
+			latest_of_device(judge, rank, run) >= WANDERS_MAX ||
 				!judge_gpu_power_bound(judge, rank, run)))
 		return false;
 	/* Where all ranks' work differs from step to step, some rank has more of it for a while. */

@@ -554,6 +554,22 @@ static void others_on_a_gpu_are_told_late(void **state)
 	}
 }
 
+/* Where waits for the device are not seen, half of the excess looks like a busy host: what the driver says of the GPU decides. */
+static void the_driver_tells_a_device_from_a_busy_host(void **state)
+{
+	struct excess_sums both = device_sums(110, 130, EXCESS_HOST_CPU);
+	struct excess_sums host = device_sums(20, 220, EXCESS_HOST_CPU);
+
+	(void)state;
+	both.evidence_mask &= ~(uint32_t)EVIDENCE_DEVICE_WAIT;
+	host.evidence_mask &= ~(uint32_t)EVIDENCE_DEVICE_WAIT;
+	assert_int_equal(explained(&both)->verdict_class, VERDICT_UNKNOWN);
+	put_gauge(METRIC_GPU_OTHER_PROCESSES, 14, 0, 1);
+	assert_int_equal(explained(&both)->verdict_class, VERDICT_COMPUTE_SLOW);
+	assert_int_equal(result.cause, CAUSE_GPU_SHARED);
+	assert_int_equal(explained(&host)->verdict_class, VERDICT_UNKNOWN);
+}
+
 static struct kept_look look_at(uint32_t rank, int64_t kernel_ms, int64_t idle_ms)
 {
 	struct kept_look look = {.start_ns = 14LL * SECOND, .stop_ns = 15LL * SECOND};
@@ -668,6 +684,7 @@ int main(void)
 		EXPLAIN_TEST(what_is_missing_beside_a_reason_is_not_told),
 		EXPLAIN_TEST(a_slow_gpu_has_one_cause),
 		EXPLAIN_TEST(others_on_a_gpu_are_told_late),
+		EXPLAIN_TEST(the_driver_tells_a_device_from_a_busy_host),
 		EXPLAIN_TEST(looks_say_where_and_not_why),
 		EXPLAIN_TEST(memory_that_is_reclaimed_is_the_cause),
 		EXPLAIN_TEST(what_is_always_reclaimed_is_no_cause),

@@ -169,6 +169,30 @@ static void a_few_long_steps(void **state)
 	assert_true(mean_s < 1.65); /* five of them */
 }
 
+/* Before it is known what the program does by itself: two long steps for which the kernel saw a rank throttled are enough; one is a stall. */
+static void two_long_steps(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 4 * SEEDS; seed++) {
+		for (unsigned steps = 1; steps <= 2; steps++) {
+			struct sim_options options = sim_defaults(4, seed);
+
+			options.steps = 100;
+			options.step_ms = 400;
+			options.compute_share = 1;
+			options.fault_count = 1;
+			options.faults[0] = (struct sim_fault){SIM_THROTTLE, 2, 24, 23 + steps, 4};
+			sim_job(&sim, &options, &result);
+			assert_int_equal(result.verdict_count, steps == 2);
+			if (steps == 2) {
+				assert_int_equal(result.verdicts[0].cause, CAUSE_CGROUP_THROTTLE);
+				assert_int_equal(result.verdicts[0].ranks[0], 2);
+			}
+			sim_free(&sim, true);
+		}
+	}
+}
+
 /* A verdict names the only peer: its steps of before that still tell what is usual. */
 static void while_the_peer_is_named(void **state)
 {
@@ -415,11 +439,51 @@ static void a_cause_is_told_late(void **state)
 	}
 }
 
+static void only_devices(struct sim *sim_now)
+{
+	for (unsigned r = 0; r < sim_now->options.ranks; r++) {
+		for (size_t e = 0; e < sim_now->rank[r].entry_count; e++) {
+			struct step_entry *entry = &sim_now->rank[r].entries[e];
+
+			for (size_t i = 0; i < entry->part_count; i++)
+				entry->parts[i].flags |= PART_DEVICE_TIME;
+		}
+	}
+}
+
+/* A device that is a little slower for a second, in a job whose speed differs as much: told only of what lasts. */
+static void a_device_wanders(void **state)
+{
+	unsigned passing = 0, lasting = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		for (unsigned steps = 34; steps <= 200; steps += 166) {
+			struct sim_options options = sim_defaults(2, seed);
+
+			options.steps = STEPS;
+			options.jitter = 0.02;
+			options.preempt_rate = 4;
+			options.preempt_ms = 4;
+			options.fault_count = 1;
+			options.faults[0] =
+				(struct sim_fault){SIM_COMPUTE, 1, FIRST, FIRST + steps, 0.11};
+			options.tamper = only_devices;
+			sim_job(&sim, &options, &result);
+			*(steps == 34 ? &passing : &lasting) += (unsigned)result.verdict_count;
+			sim_free(&sim, true);
+		}
+	}
+	assert_int_equal(passing, 0);
+	assert_int_equal(lasting, 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compute),
 		cmocka_unit_test(a_cause_is_told_late),
+		cmocka_unit_test(a_device_wanders),
 		cmocka_unit_test(throttle),
 		cmocka_unit_test(contention),
 		cmocka_unit_test(major_faults),
@@ -429,6 +493,7 @@ int main(void)
 		cmocka_unit_test(slow_link_echoes),
 		cmocka_unit_test(slow_link_in_a_crowd),
 		cmocka_unit_test(a_few_long_steps),
+		cmocka_unit_test(two_long_steps),
 		cmocka_unit_test(while_the_peer_is_named),
 		cmocka_unit_test(a_verdict_names_not_everybody),
 		cmocka_unit_test(nothing_is_measured_any_more),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs on devices of which only the hosts' times are known: who is told, and who must not be. Each rank
+ * Jobs on devices of which mostly the hosts' times are known: who is told, and who must not be. Each rank
  * is a host that launches and a device that works off what was launched; both are simulated, the
  * pipeline is given what slowrank sees of the host.
  */
@@ -27,6 +27,7 @@ struct program {
 	double device_ms;	    /* of what is launched */
 	bool reads_loss;	    /* the host waits for its device before the collective */
 	bool groups;		    /* the halves meet, not all */
+	bool device_times;	    /* of the collectives are known */
 	bool looked_at;		    /* launches are counted now and then */
 	unsigned first;		    /* step of the fault's begin, to the end */
 	double input_ms;	    /* the culprit's host sleeps before it launches, */
@@ -156,6 +157,15 @@ static void fill_entry(struct job *job, struct step_entry *entry, unsigned rank,
 		.operation = OPERATION_ALL_REDUCE,
 		.flags = PART_HOST_TIME};
 	part->before.host_ns = (int64_t)(passage->call - start - passage->wait);
+	if (job->program.device_times) {
+		double queued = passage->ready - passage->call;
+
+		part->flags = PART_DEVICE_TIME;
+		part->arrival.value = (int64_t)passage->ready;
+		part->before.host_ns -= (int64_t)queued;
+		if (part->before.host_ns < 0)
+			part->before.host_ns = 0;
+	}
 	fill_activity(&job->program, passage, &part->before);
 	*entry = (struct step_entry){.rank = rank,
 		.index = step,
@@ -340,6 +350,27 @@ static void hidden_pause(void **state)
 	check_held(&program, GATE_LONGER);
 	program.first = 0;
 	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
+}
+
+/*
+ * By the times of devices alone, the last of several hosts is late, and others that are as slow run ahead: late from the first
+ * step on, without a reason, it is not told; where the job was faster before, it is.
+ */
+static void last_of_hosts(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.looked_at = false;
+	program.device_times = true;
+	program.host_ms = 10;
+	program.device_ms = 20;
+	program.input_ms = 20;
+	check(&program, VERDICT_HOST_SLOW, CAUSE_UNKNOWN);
+	program.first = 0;
+	check_held(&program, GATE_WANDERS);
+	program.reason = OFF_CPU_MAJOR_FAULT; /* a reason */
+	check(&program, VERDICT_HOST_SLOW, CAUSE_MAJOR_PAGE_FAULT);
 }
 
 /* A pause amid the launches that the device feels: the steps are longer than they were. */
@@ -557,6 +588,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(healthy),
 		cmocka_unit_test(late_input),
+		cmocka_unit_test(last_of_hosts),
 		cmocka_unit_test(hidden_pause),
 		cmocka_unit_test(felt_pause),
 		cmocka_unit_test(not_looked_at),

@@ -245,8 +245,8 @@
 #define CHANCE_DEVIATIONS                                                                          \
 	SEEN_MIN	 /* by which counts, rates and means of requests differ by chance */
 #define CHANCE_UNITS 5.0 /* deviations by which means over blocks differ by chance */
-/* Where a change began: the level above which steps count as after it, and the most of one step. */
-#define ONSET_LEVEL 0.4
+/* Where a change began: steps nearer to its level than to none count as after it; and the most of one step. */
+#define ONSET_LEVEL HALF_SHARE
 #define ONSET_USUAL_QUANTILE (1 - MOST_SHARE) /* of the steps before: a step is longer than this */
 #define ONSET_VALUE_MAX SEEN_MIN	      /* levels: bursts still count, one stall does not */
 #define ONSET_BLOCKS FEW  /* loud ones after the alert, that may still move the onset */

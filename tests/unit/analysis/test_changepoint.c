@@ -92,6 +92,19 @@ static void onset_is_where_the_level_begins(void **state)
 	assert_int_equal(change_onset(values, lengths, 100, 20, 0.5), 60);
 }
 
+/* Who was a little late before is nearer to being on time than to the fault. */
+static void onset_is_not_what_was_small_before(void **state)
+{
+	double values[100], lengths[100];
+
+	(void)state;
+	for (size_t i = 0; i < 100; i++) {
+		lengths[i] = 20;
+		values[i] = i >= 60 ? 9 : i >= 20 ? 0.45 * 9 : 0;
+	}
+	assert_int_equal(change_onset(values, lengths, 100, 20, 0.45), 60);
+}
+
 static void surprise_is_the_likelihood_ratio(void **state)
 {
 	(void)state;
@@ -116,6 +129,7 @@ int main(void)
 		cmocka_unit_test(rare_blocks_add_up_when_little_is_forgotten),
 		cmocka_unit_test(noise_raises_the_bar),
 		cmocka_unit_test(onset_is_where_the_level_begins),
+		cmocka_unit_test(onset_is_not_what_was_small_before),
 		cmocka_unit_test(surprise_is_the_likelihood_ratio),
 	};
 

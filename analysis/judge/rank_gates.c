@@ -341,7 +341,8 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
  * Hosts that launch work for devices differ, now one, now the other, and stall once in a while, without
  * a reason that is seen (Python on H200s: by 7 % for 15 s; by 15 % for 3 to 13 s where the host is what
  * takes the time; 200 ms at once). So below the one share nothing is told; below the other it must have
- * gone on for longer than that, and the usual step must have become longer. Stacks that its control has not are a reason.
+ * gone on for longer than that, and the usual step must have become longer. Stacks that its control has not are a reason; to wait for
+ * input is none: workers of a healthy loader run ahead and fall behind, too.
  * By a device's times alone, only the last of several hosts is late: the others run ahead of their devices, which wait, and may be as
  * slow. So that it costs the job something must be seen: in what the job did before, or in what was launched.
  */
@@ -351,7 +352,8 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 	double level, before, length;
 
 	if (!run->sums.on_device || why->verdict_class != VERDICT_HOST_SLOW ||
-		cause_says_why(why->cause) || cause_rule(why->cause)->sources & EVIDENCE_STACKS)
+		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
+		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
 	bool seen_to_cost = run->sums.host_times || lost_since(judge, run).known;
 

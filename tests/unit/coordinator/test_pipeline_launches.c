@@ -447,6 +447,20 @@ static void told_by_the_kernel(void **state)
 	check(&program, VERDICT_UNKNOWN, CAUSE_UNKNOWN);
 }
 
+/* Workers of a healthy loader fall behind for seconds: to wait for them is no reason, as a page fault is one. */
+static void input_that_wanders(void **state)
+{
+	struct program program = usual;
+
+	(void)state;
+	program.looked_at = false;
+	program.input_ms = 6;
+	program.reason = OFF_CPU_MAJOR_FAULT;
+	check(&program, VERDICT_HOST_SLOW, CAUSE_MAJOR_PAGE_FAULT);
+	program.reason = OFF_CPU_ASLEEP;
+	check_held(&program, GATE_WANDERS);
+}
+
 /* The same, while the device is still at work: it costs nothing. */
 static void hidden_from_the_job(void **state)
 {
@@ -596,6 +610,7 @@ int main(void)
 		cmocka_unit_test(slow_device_unseen),
 		cmocka_unit_test(slow_device_in_a_group),
 		cmocka_unit_test(told_by_the_kernel),
+		cmocka_unit_test(input_that_wanders),
 		cmocka_unit_test(hidden_from_the_job),
 		cmocka_unit_test(busy_on_a_shared_core),
 		cmocka_unit_test(again_and_again),

@@ -344,7 +344,7 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
  * gone on for longer than that, and the usual step must have become longer. Stacks that its control has not are a reason; to wait for
  * input is none: workers of a healthy loader run ahead and fall behind, too.
  * By a device's times alone, only the last of several hosts is late: the others run ahead of their devices, which wait, and may be as
- * slow. So that it costs the job something must be seen: in what the job did before, or in what was launched.
+ * slow. So where nothing says why, that it costs the job something must be seen: in what the job did before, or in what was launched.
  */
 static bool is_more_than_wandering(const struct judge *judge, const struct rank_state *state,
 	const struct run *run, const struct explanation *why, struct gate_sheet *sheet)
@@ -355,7 +355,8 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
 		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
-	bool seen_to_cost = run->sums.host_times || lost_since(judge, run).known;
+	bool seen_to_cost =
+		cause_says_why(why->cause) || run->sums.host_times || lost_since(judge, run).known;
 
 	level = signal_latest_level(&state->signal, &judge->times,
 		steps_since_change(judge, &state->signal, run), true);

@@ -20,6 +20,7 @@
 #include "coordinator/step_packer.h"
 #include "probe/step/builder.h"
 #include "tests/unit/bench/simulated_job.h"
+#include "tests/unit/coordinator/made_steps.h"
 
 enum { STAGES = 4, STEPS = 60, RANKS_MAX = 16 };
 
@@ -179,18 +180,10 @@ static void assemble(struct job *job, bool finish)
 /* Hands a rank's finished steps on. */
 static void queue(struct job *job, uint32_t rank)
 {
-	const struct packed_step *packed;
-	struct held_steps *held;
 	struct step_entry entry;
 
 	while (step_builder_take(job->builders[rank], &entry)) {
-		assert_int_equal(step_packer_pack(&job->packer, &entry, 1, &packed), 0);
-		assert_int_equal(held_steps_create(packed, 1, &held), 0);
-		assert_int_equal(rank_table_queue(&job->table, held, held->steps,
-					 job->table.streams.ranks[rank].host),
-			0);
-		assembly_note_entry(&job->assembly, held->steps);
-		held_steps_unref(held);
+		made_step_queue(&job->table, &job->assembly, &job->packer, &entry);
 	}
 }
 

@@ -16,6 +16,7 @@
 #include "analysis/join/assembly_internal.h"
 #include "coordinator/rank_table.h"
 #include "coordinator/step_packer.h"
+#include "tests/unit/coordinator/made_steps.h"
 
 enum { RANKS = 12, GROUP = 4, STEPS = 60, WORLD = 1000, GROUPS = 2000 };
 enum { PARTS = GRID_TIMES_MAX + 6, STEP_NS = 200000 };
@@ -73,8 +74,6 @@ static void queue(struct job *job, uint32_t rank, size_t count, uint64_t odd, bo
 		.part_count = count,
 		.parts = parts};
 	int64_t at_ns = job->now_ns;
-	const struct packed_step *packed;
-	struct held_steps *held;
 
 	for (size_t p = 0; p < count; p++) {
 		bool last = p + 1 == count;
@@ -97,13 +96,7 @@ static void queue(struct job *job, uint32_t rank, size_t count, uint64_t odd, bo
 	}
 	step.end.value = job->now_ns + STEP_NS;
 	step.index = job->world_sequence[rank];
-	assert_int_equal(step_packer_pack(&job->packer, &step, 1, &packed), 0);
-	assert_int_equal(held_steps_create(packed, 1, &held), 0);
-	assert_int_equal(rank_table_queue(&job->table, held, held->steps,
-				 job->table.streams.ranks[rank].host),
-		0);
-	assembly_note_entry(&job->assembly, held->steps);
-	held_steps_unref(held);
+	made_step_queue(&job->table, &job->assembly, &job->packer, &step);
 }
 
 static void assert_same_cells(const struct step_grid *a, const struct step_grid *b)

@@ -11,6 +11,7 @@
 #include "analysis/join/assembly_internal.h"
 #include "coordinator/rank_table.h"
 #include "coordinator/step_packer.h"
+#include "tests/unit/coordinator/made_steps.h"
 
 #define MS INT64_C(1000000)
 
@@ -31,17 +32,7 @@ static void set_up(struct job *job, uint32_t lagging)
 	rank_table_init(&job->table);
 	assembly_init(&job->assembly, &job->table.streams);
 	grid_init(&job->grid);
-	for (uint32_t r = 0; r < RANKS; r++) {
-		const struct message_rank message = {.rank = r, .world_size = RANKS, .host = "h"};
-		const struct communicator world = {WORLD, RANKS, r};
-		uint32_t host;
-		bool first;
-
-		assert_int_equal(rank_table_host(&job->table, 1, &host), 0);
-		assert_int_equal(rank_table_announce(&job->table, &message, host), 0);
-		assert_int_equal(rank_table_communicator(&job->table, r, &world, &first), 0);
-		assert_int_equal(assembly_note_communicator(&job->assembly, WORLD, r), 0);
-	}
+	made_ranks_announce(&job->table, &job->assembly, RANKS, WORLD);
 }
 
 static void tear_down(struct job *job)
@@ -70,8 +61,6 @@ static int by_arrival(const void *a, const void *b)
 /* The lagging rank comes 3 ms after the other; its times are those of so many laps later, from a call of the step on of one more. */
 static void queue_step(struct job *job, uint32_t rank, uint64_t laps, uint64_t more_from)
 {
-	const struct packed_step *packed;
-	struct held_steps *held;
 	struct collective_part parts[CALLS] = {{0}};
 	struct step_entry step = {
 		.rank = rank, .index = job->steps, .part_count = CALLS, .parts = parts};
@@ -94,13 +83,7 @@ static void queue_step(struct job *job, uint32_t rank, uint64_t laps, uint64_t m
 	qsort(parts, CALLS, sizeof(*parts), by_arrival);
 	step.start.value = parts[0].arrival.value;
 	step.end = parts[CALLS - 1].departure;
-	assert_int_equal(step_packer_pack(&job->packer, &step, 1, &packed), 0);
-	assert_int_equal(held_steps_create(packed, 1, &held), 0);
-	assert_int_equal(rank_table_queue(&job->table, held, held->steps,
-				 job->table.streams.ranks[rank].host),
-		0);
-	assembly_note_entry(&job->assembly, held->steps);
-	held_steps_unref(held);
+	made_step_queue(&job->table, &job->assembly, &job->packer, &step);
 }
 
 static bool any_contradicts(const struct step_grid *grid)

@@ -10,6 +10,7 @@
 #include "analysis/join/assembly_internal.h"
 #include "coordinator/rank_table.h"
 #include "coordinator/step_packer.h"
+#include "tests/unit/coordinator/made_steps.h"
 
 enum { RANKS = 4, GROUP = 2, CALLS_MAX = 128, ENTRIES = 6, WORLD = 1000, GROUPS = 2000 };
 
@@ -79,8 +80,6 @@ static int64_t queue(struct job *job, uint32_t rank, const struct shape *shape, 
 		.parts = parts};
 	uint64_t world = job->world_sequence, group = job->group_sequence;
 	int64_t at_ns = job->now_ns;
-	const struct packed_step *packed;
-	struct held_steps *held;
 
 	for (size_t p = 0; p < step.part_count; p++) {
 		bool of_world = shape->world && (p + 1) % shape->calls == 0;
@@ -97,13 +96,7 @@ static int64_t queue(struct job *job, uint32_t rank, const struct shape *shape, 
 		at_ns = parts[p].departure.value;
 	}
 	step.end.value = at_ns;
-	assert_int_equal(step_packer_pack(&job->packer, &step, 1, &packed), 0);
-	assert_int_equal(held_steps_create(packed, 1, &held), 0);
-	assert_int_equal(rank_table_queue(&job->table, held, held->steps,
-				 job->table.streams.ranks[rank].host),
-		0);
-	assembly_note_entry(&job->assembly, held->steps);
-	held_steps_unref(held);
+	made_step_queue(&job->table, &job->assembly, &job->packer, &step);
 	return at_ns;
 }
 

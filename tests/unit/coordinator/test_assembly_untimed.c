@@ -10,6 +10,7 @@
 #include "analysis/join/assembly_internal.h"
 #include "coordinator/rank_table.h"
 #include "coordinator/step_packer.h"
+#include "tests/unit/coordinator/made_steps.h"
 
 #define MS INT64_C(1000000)
 
@@ -30,17 +31,7 @@ static void set_up(struct job *job)
 	rank_table_init(&job->table);
 	assembly_init(&job->assembly, &job->table.streams);
 	grid_init(&job->grid);
-	for (uint32_t r = 0; r < RANKS; r++) {
-		const struct message_rank message = {.rank = r, .world_size = RANKS, .host = "h"};
-		const struct communicator world = {WORLD, RANKS, r};
-		uint32_t host;
-		bool first;
-
-		assert_int_equal(rank_table_host(&job->table, 1, &host), 0);
-		assert_int_equal(rank_table_announce(&job->table, &message, host), 0);
-		assert_int_equal(rank_table_communicator(&job->table, r, &world, &first), 0);
-		assert_int_equal(assembly_note_communicator(&job->assembly, WORLD, r), 0);
-	}
+	made_ranks_announce(&job->table, &job->assembly, RANKS, WORLD);
 }
 
 static void tear_down(struct job *job)
@@ -53,16 +44,8 @@ static void tear_down(struct job *job)
 
 static void queue(struct job *job, struct step_entry *step)
 {
-	const struct packed_step *packed;
-	struct held_steps *held;
 
-	assert_int_equal(step_packer_pack(&job->packer, step, 1, &packed), 0);
-	assert_int_equal(held_steps_create(packed, 1, &held), 0);
-	assert_int_equal(rank_table_queue(&job->table, held, held->steps,
-				 job->table.streams.ranks[step->rank].host),
-		0);
-	assembly_note_entry(&job->assembly, held->steps);
-	held_steps_unref(held);
+	made_step_queue(&job->table, &job->assembly, &job->packer, step);
 }
 
 /* A broadcast and all-reduces, 10 ms apart, all begun so late by a rank, or called by its host if its device does not tell. */

@@ -34,8 +34,8 @@ static inline void made_step_queue(struct rank_table *table, struct assembly *as
 
 	assert_int_equal(step_packer_pack(packer, step, 1, &packed), 0);
 	assert_int_equal(held_steps_create(packed, 1, &held), 0);
-	assert_int_equal(rank_table_queue(table, held, held->steps,
-				 table->streams.ranks[step->rank].host),
+	assert_int_equal(
+		rank_table_queue(table, held, held->steps, table->streams.ranks[step->rank].host),
 		0);
 	assembly_note_entry(assembly, held->steps);
 	held_steps_unref(held);

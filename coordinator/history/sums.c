@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "probe/wire/format.h"
 #include "probe/wire/frame.h"
 
 enum { SUMS_VERSION = 1 };
@@ -44,6 +45,16 @@ static uint64_t pass_number(struct pass *pass, uint64_t value, uint64_t most)
 static bool has_more(const struct pass *pass)
 {
 	return !pass->failed && (pass->out || pass->at < pass->length);
+}
+
+/* No further from the clock's zero than what ranks send, so that a difference of two is one, too. */
+static int64_t pass_time(struct pass *pass, int64_t time_ns)
+{
+	time_ns = (int64_t)pass_number(pass, (uint64_t)time_ns, UINT64_MAX);
+	if (time_ns >= -WIRE_TIME_NS_MAX && time_ns <= WIRE_TIME_NS_MAX)
+		return time_ns;
+	pass->failed = true;
+	return 0;
 }
 
 static double pass_real(struct pass *pass, double value)
@@ -80,13 +91,14 @@ static void pass_text(struct pass *pass, char *text, size_t capacity)
 	}
 }
 
-/* Of unsigned fields, by what fits; of signed ones, of times and of doubles. */
+/* Of unsigned fields, by what fits; of signed ones, of times of the job's clock and of doubles. */
 #define NUMBER(pass, field)                                                                        \
 	((field) = (__typeof__(field))pass_number(pass, (uint64_t)(field), (__typeof__(field))-1))
 #define UP_TO(pass, field, most)                                                                   \
 	((field) = (__typeof__(field))pass_number(pass, (uint64_t)(field), most))
 #define SIGNED(pass, field)                                                                        \
 	((field) = (__typeof__(field))pass_number(pass, (uint64_t)(field), UINT64_MAX))
+#define TIME(pass, field) ((field).value = pass_time(pass, (field).value))
 #define REAL(pass, field) ((field) = pass_real(pass, field))
 
 static void pass_evidence(struct pass *pass, struct verdict *verdict)
@@ -154,9 +166,9 @@ static void pass_verdict(struct pass *pass, struct verdict *verdict)
 	REAL(pass, verdict->sure.share_explained);
 	NUMBER(pass, verdict->first_step);
 	NUMBER(pass, verdict->last_step);
-	SIGNED(pass, verdict->onset.value);
-	SIGNED(pass, verdict->end.value);
-	SIGNED(pass, verdict->alert.value);
+	TIME(pass, verdict->onset);
+	TIME(pass, verdict->end);
+	TIME(pass, verdict->alert);
 	REAL(pass, verdict->sure.clock_error_us);
 	pass_evidence(pass, verdict);
 	NUMBER(pass, verdict->hang.communicator_id);
@@ -182,8 +194,8 @@ static void pass_totals(struct pass *pass, struct job_totals *totals)
 	REAL(pass, totals->ideal_ns);
 	REAL(pass, totals->wasted_rank_seconds);
 	REAL(pass, totals->clock_error_us);
-	SIGNED(pass, totals->first_start.value);
-	SIGNED(pass, totals->last_end.value);
+	TIME(pass, totals->first_start);
+	TIME(pass, totals->last_end);
 }
 
 static void pass_costs(struct pass *pass, struct sums_job *job)

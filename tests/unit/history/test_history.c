@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "coordinator/history/history.h"
+#include "probe/wire/format.h"
 #include "probe/wire/frame.h"
 
 static uint8_t bytes[SUMS_BYTES_MAX], again[SUMS_BYTES_MAX];
@@ -131,6 +132,29 @@ static void test_verdict_is_read_back(void **state)
 	assert_int_equal(sums_get_verdict(bytes, length, &read), -EBADMSG);
 }
 
+/* Of two that are further apart than a number is large, a report would take the difference. */
+static void test_times_far_from_zero_are_refused(void **state)
+{
+	static const int64_t far[] = {
+		INT64_MIN, -WIRE_TIME_NS_MAX - 1, WIRE_TIME_NS_MAX + 1, INT64_MAX};
+	static uint8_t bytes[SUMS_BYTES_MAX];
+	static struct sums_job job, read;
+	struct verdict verdict = {0}, read_verdict;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
+		job.totals.last_end.value = far[i];
+		verdict.onset.value = far[i];
+		assert_int_equal(sums_get_job(bytes, sums_put_job(&job, bytes), &read), -EBADMSG);
+		assert_int_equal(
+			sums_get_verdict(bytes, sums_put_verdict(&verdict, bytes), &read_verdict),
+			-EBADMSG);
+	}
+	job.totals.last_end.value = -WIRE_TIME_NS_MAX;
+	assert_int_equal(sums_get_job(bytes, sums_put_job(&job, bytes), &read), 0);
+	assert_int_equal(read.totals.last_end.value, -WIRE_TIME_NS_MAX);
+}
+
 static void test_without_a_gap_batches_say_all(void **state)
 {
 	struct history history = {0};
@@ -243,6 +267,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_verdict_is_read_back),
+		cmocka_unit_test(test_times_far_from_zero_are_refused),
 		cmocka_unit_test(test_without_a_gap_batches_say_all),
 		cmocka_unit_test(test_sums_are_added),
 		cmocka_unit_test(test_incidents_go_on),

@@ -355,11 +355,15 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
 		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
-	bool seen_to_cost =
-		cause_says_why(why->cause) || run->sums.host_times || lost_since(judge, run).known;
+	struct progress_loss lost = lost_since(judge, run);
+	bool seen_to_cost = cause_says_why(why->cause) || run->sums.host_times ||
+			    (lost.known && lost.share >= HALF_SHARE * run_level(run));
 
-	level = signal_latest_level(&state->signal, &judge->times,
-		steps_since_change(judge, &state->signal, run), true);
+	level = steps_kept_since(&judge->times, run->first_step) <
+				judge->times.next - run->first_step
+			? run_level(run)
+			: signal_latest_level(&state->signal, &judge->times,
+				  steps_since_change(judge, &state->signal, run), true);
 	if (gate_passed(sheet, GATE_WANDERS, level, seen_to_cost ? WANDERS_MAX : INFINITY))
 		return true;
 	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)

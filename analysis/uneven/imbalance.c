@@ -270,7 +270,7 @@ static void correlate_step(struct judge *judge, const struct step_grid *grid)
 		struct rank_state *rank = &judge->ranks[grid->rows[r].rank];
 		double excess[2];
 
-		if (grid->rows[r].hole || !judge->blame.rows[r].judged)
+		if (grid->rows[r].hole || !judge->blame.rows[r].judged || rank->incident)
 			continue;
 		(grid->rows[r].overlapped ? excess_by_direction : excess_by_half)(
 			&judge->blame, grid, &grid->rows[r], excess);
@@ -450,6 +450,7 @@ const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind 
 
 	return !judge_incident_of(judge, kind) && judge->judged.count >= WARM_UP_BLOCKS &&
 			       run_is_open(signal, RUN_QUICK, NULL) &&
+			       signal->runs[RUN_QUICK].sums.steps >= STEPS_KNOWN_MIN &&
 			       run_is_large(signal, &judge->times, RUN_QUICK, 0, NULL)
 		       ? &signal->runs[RUN_QUICK]
 		       : NULL;

@@ -6,6 +6,7 @@
  *     recut RECORD OUT merge M     every M steps of a rank become one
  *     recut RECORD OUT split       every step becomes two, cut in the middle of its calls
  *     recut RECORD OUT shift K     every step ends K calls later
+ *     recut RECORD OUT later N     as it were, had slowrank come N steps later
  *     recut RECORD OUT build       its calls go through the probe's step builder again
  *
  * A step is cut only where nothing overlaps; one that cannot be cut stays whole. merge 1 changes
@@ -22,7 +23,7 @@
 #include "probe/wire/decode.h"
 #include "probe/wire/encode.h"
 
-enum way { MERGE, SPLIT, SHIFT, BUILD };
+enum way { MERGE, SPLIT, SHIFT, LATER, BUILD };
 
 /* What is not written yet of a rank; its parts are its own. */
 struct open_step {
@@ -36,7 +37,7 @@ struct open_step {
 
 struct recut {
 	enum way way;
-	size_t count;		/* of steps, or of calls */
+	size_t count;		/* of steps, or of calls; LATER: the first step */
 	struct open_step *open; /* by rank */
 	struct step_entry *out; /* of the batch at hand */
 	size_t out_count, out_capacity;
@@ -216,6 +217,13 @@ static void recut_step(struct recut *recut, const struct step_entry *step)
 		build_step(recut, step);
 		return;
 	}
+	if (recut->way == LATER) {
+		if (step->index < recut->count)
+			return;
+		take(open, step);
+		close_step(recut, step->rank, step->index);
+		return;
+	}
 	if (recut->way == MERGE) {
 		uint64_t index = step->index / recut->count;
 
@@ -332,14 +340,16 @@ out:
 
 int main(int argc, char **argv)
 {
-	static const char *const ways[] = {"merge", "split", "shift", "build"};
+	static const char *const ways[] = {"merge", "split", "shift", "later", "build"};
+	enum { WAY_NR = sizeof(ways) / sizeof(ways[0]) };
 	struct recut recut = {.count = argc > 4 ? strtoul(argv[4], NULL, 10) : 1};
 	int way = 0;
 
-	while (argc > 3 && way < 4 && strcmp(argv[3], ways[way]) != 0)
+	while (argc > 3 && way < WAY_NR && strcmp(argv[3], ways[way]) != 0)
 		way++;
-	if (argc < 4 || way == 4 || recut.count == 0) {
-		fprintf(stderr, "usage: %s RECORD OUT merge M | split | shift K | build\n",
+	if (argc < 4 || way == WAY_NR || recut.count == 0) {
+		fprintf(stderr,
+			"usage: %s RECORD OUT merge M | split | shift K | later N | build\n",
 			argv[0]);
 		return 2;
 	}

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Scores this folder's records as they were, had slowrank come some steps later.
+
+    tests/corpus/later.py --build build             compares with later.json: nothing may be worse
+    tests/corpus/later.py --build build --update    and writes what it is now
+    tests/corpus/later.py ... jax tensor-parallel   only these jobs
+    tests/corpus/later.py ... --lines               and what replay.py prints of each window and false verdict
+
+Short steps are judged in blocks; where blocks begin hangs on the first step. A rank is not slow by where a
+block begins: what replay.py says of a record by luck shows here. Jobs whose truth lies in the first steps that are
+left out lose those windows in all rows alike. Exit status: 0, or 1 when a row is worse than in later.json.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import replay  # noqa: E402
+import rules  # noqa: E402
+
+EXPECTED = os.path.join(HERE, "later.json")
+LATER = (1, 2, 3, 4, 5, 6, 7, 8)
+WORSE_IF_MORE = ("false", "jobs with wrong steps")
+
+
+def score_later(build, name, record, lines):
+    """Steps left out -> the scores of one record."""
+    slowrank, recut = os.path.join(build, "slowrank"), os.path.join(build, "tests", "recut")
+    with open(os.path.join(os.path.dirname(record), name + ".json"), encoding="utf-8") as file:
+        truth = json.load(file)
+    scores = {}
+    with tempfile.TemporaryDirectory() as directory:
+        plain, later = replay.unpacked(record, directory), os.path.join(directory, "later.slr")
+        for steps in LATER:
+            subprocess.run([recut, plain, later, "later", str(steps)], check=True, timeout=300)
+            report, why = replay.report_of(slowrank, later)
+            if report is None:
+                raise RuntimeError(f"{name}, {steps} steps later: no report: {why}")
+            scores[steps] = rules.score(truth, report)
+            for line in rules.describe(name, scores[steps]) if lines else ():
+                print(f"{steps} later: {line}")
+    return scores
+
+
+def differences(old, new):
+    """(lines on what is worse, lines on what is better), of two rows' sums."""
+    worse, better = [], []
+    for steps, sums in new.items():
+        for column, number in sums.items():
+            was = old[steps][column]
+            if number != was:
+                is_worse = (number > was) == (column in WORSE_IF_MORE)
+                (worse if is_worse else better).append(f"{steps} later: {column} {number}, {was} before")
+    return worse, better
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=os.path.join(replay.ROOT, "build"))
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--later", default=",".join(map(str, LATER)))
+    parser.add_argument("--lines", action="store_true")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    found = replay.jobs_in(HERE)
+    missing = [name for name in arguments.names if name not in found]
+    if missing:
+        parser.error(f"no such job: {', '.join(missing)}")
+    chosen = {name: found[name] for name in arguments.names or found}
+    scores = replay.for_all(
+        lambda name, record: score_later(arguments.build, name, record, arguments.lines), chosen)
+    sums = {str(steps): rules.sums(job[steps] for job in scores.values()) for steps in LATER}
+    for steps, row in sums.items():
+        print(f"{steps} later: " + ", ".join(f"{column} {number}" for column, number in row.items()))
+    if arguments.names:
+        return 0
+    if arguments.update:
+        with open(EXPECTED, "w", encoding="utf-8") as file:
+            json.dump(sums, file, indent=1)
+            file.write("\n")
+        return 0
+    with open(EXPECTED, encoding="utf-8") as file:
+        worse, better = differences(json.load(file), sums)
+    for line in worse:
+        print("WORSE:", line)
+    for line in better:
+        print("better:", line)
+    if better and not worse:
+        print("run again with --update, and commit what it writes")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -292,16 +292,9 @@ static void join(
 	const struct explain_context context = judge_explain_context(judge, judge_now_ns(judge));
 	struct rank_state *state = &judge->ranks[rank];
 	struct verdict *verdict = judge_verdict(judge, incident);
-	/* Something small before it must not pass for its begin. */
 	double level = run_level(run);
-	uint64_t onset = run->first_step;
-
-	if (!run->every) {
-		level = fmax(level,
-			signal_latest_level(&state->signal, &judge->times, LATEST_STEPS, false));
-		onset = signal_onset(
-			&state->signal, &judge->times, &judge->block, run->first_step, level);
-	}
+	uint64_t onset =
+		run->every ? run->first_step : judge_run_onset(judge, &state->signal, run, &level);
 	int64_t onset_ns =
 		step_start_or(&judge->times, onset, judge_now_ns(judge) - run->sums.time_ns);
 

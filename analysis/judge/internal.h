@@ -86,6 +86,9 @@ int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 void judge_break(struct judge *judge);
 /* incident/hang.c: the job stood still between these times, as was told; that is no evidence of slowness. */
 bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns);
+/* The step that a run of a rank began with, as a verdict dates it; *level: how large it is since then. */
+uint64_t judge_run_onset(const struct judge *judge, const struct signal *signal,
+	const struct run *run, double *level);
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet); /* sheet NULL: notes nothing */

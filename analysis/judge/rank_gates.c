@@ -179,11 +179,20 @@ static double contention_evidence_needed(
 	return level < LARGE_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
+uint64_t judge_run_onset(const struct judge *judge, const struct signal *signal,
+	const struct run *run, double *level)
+{
+	/* Something small before it must not pass for its begin. */
+	*level = fmax(
+		run_level(run), signal_latest_level(signal, &judge->times, LATEST_STEPS, false));
+	return signal_onset(signal, &judge->times, &judge->block, run->first_step, *level);
+}
+
 /* What the job does less in a second since a run began. */
-static struct progress_loss lost_since(const struct judge *judge, const struct run *run)
+static struct progress_loss lost_since(const struct judge *judge, uint64_t step, int64_t time_ns)
 {
 	int64_t now_ns = judge_now_ns(judge);
-	int64_t from_ns = step_start_or(&judge->times, run->first_step, now_ns - run->sums.time_ns);
+	int64_t from_ns = step_start_or(&judge->times, step, now_ns - time_ns);
 	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
 	struct progress_rate now = progress_beside(judge->progress, from_ns, now_ns);
 
@@ -197,7 +206,7 @@ static struct progress_loss lost_since(const struct judge *judge, const struct r
 static double evidence_of_device_host(
 	const struct judge *judge, const struct run *run, double level)
 {
-	struct progress_loss lost = lost_since(judge, run);
+	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
 
 	return fmax(level, lost.known ? lost.share : 0) < HALF_SHARE
 		       ? EVIDENCE_HIGH
@@ -226,7 +235,7 @@ static bool may_be_wandering(const struct judge *judge, uint32_t rank, const str
 	if (!why->computes || !run->sums.on_device || cause_says_why(why->cause) ||
 		latest_of_device(judge, rank, run) >= LARGE_SHARE_MIN)
 		return false;
-	lost = lost_since(judge, run);
+	lost = lost_since(judge, run->first_step, run->sums.time_ns);
 	return !lost.known || lost.share < CHANCE_UNITS * lost.error;
 }
 
@@ -307,34 +316,42 @@ static bool stopped_beyond_doubt(
 	return 2 * stopped < peers;
 }
 
+/* The job lost enough of what a rank is late by, and some least; allowed: as much less of it does. */
+static bool is_lost(const struct progress_loss *lost, double least, double allowed, double late,
+	struct gate_sheet *sheet)
+{
+	return gate_passed_in(sheet, GATE_LONGER, (lost->known ? lost->share : 0) + allowed,
+		fmax(GAIN_SHARE_MIN * late, least), late);
+}
+
 /*
  * The job does less in a second than before, and others waited for no other reason. What a replay without the rank gains counts
- * unless that is refuted; without a past, it alone tells.
+ * unless that is refuted; without a past, it alone tells. Of devices, whose clocks and hosts wander, the job must have lost
+ * as much since the step, too, from which a verdict would date it.
  */
 static bool makes_steps_longer(const struct judge *judge, const struct signal *signal,
 	const struct run *run, struct gate_sheet *sheet)
 {
-	struct progress_loss lost = lost_since(judge, run);
 	const struct run *later = &signal->runs[RUN_QUICK];
+	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
+	/* Held against its own past, a rank gains what it took longer, whether or not the job did. */
+	bool own_past = 2 * run->sums.past_ns > run->sums.delay_ns;
+	bool gains = !own_past && gain_ns >= GAIN_SHARE_MIN * delay_ns;
+	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
+	double level;
 
 	if (!lost.known && later->blocks && later->first_step > run->first_step)
-		lost = lost_since(judge, later);
-	double late = (double)run->sums.delay_ns / (double)run->sums.time_ns;
-	double enough = GAIN_SHARE_MIN * late;
-	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
-
-	/* Held against its own past, a rank gains what it took longer, whether or not the job did. */
-	if (2 * run->sums.past_ns > run->sums.delay_ns)
-		return gate_passed_in(sheet, GATE_LONGER, lost.known ? lost.share : 0,
-			fmax(enough, PROGRESS_LOST_ERRORS * lost.error), late);
-	if (!lost.known)
+		lost = lost_since(judge, later->first_step, later->sums.time_ns);
+	if (!lost.known && !own_past)
 		return gate_passed_in(
 			sheet, GATE_LONGER, gain_ns, GAIN_SHARE_MIN * delay_ns, delay_ns);
-	if (gain_ns >= GAIN_SHARE_MIN * delay_ns)
-		return gate_passed_in(sheet, GATE_LONGER,
-			lost.share + PROGRESS_REFUTED_ERRORS * lost.error, enough, late);
-	return gate_passed_in(sheet, GATE_LONGER, lost.share,
-		fmax(enough, PROGRESS_LOST_ERRORS * lost.error), late);
+	if (!is_lost(&lost, gains ? 0 : PROGRESS_LOST_ERRORS * lost.error,
+		    gains ? PROGRESS_REFUTED_ERRORS * lost.error : 0, run_share(run), sheet))
+		return false;
+	if (!run->sums.on_device)
+		return true;
+	lost = lost_since(judge, judge_run_onset(judge, signal, run, &level), run->sums.time_ns);
+	return !lost.known || is_lost(&lost, 0, 0, level, sheet);
 }
 
 /*
@@ -355,7 +372,7 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
 		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
-	struct progress_loss lost = lost_since(judge, run);
+	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
 	bool seen_to_cost = cause_says_why(why->cause) || run->sums.host_times ||
 			    (lost.known && lost.share >= HALF_SHARE * run_level(run));
 

@@ -85,12 +85,11 @@ static double replayed_slowdown(const struct judge *judge, const struct incident
 			: judge_gpu_gain_ns(judge, incident));
 }
 
-/* What the job lost since the onset, until the verdict's last loud block. */
-static struct progress_loss lost_since_onset(
-	const struct judge *judge, const struct incident *incident)
+/* What the job lost from the onset on. */
+static struct progress_loss lost_until(
+	const struct judge *judge, const struct incident *incident, int64_t until_ns)
 {
-	struct progress_rate now =
-		progress_between(judge->progress, incident->onset_ns, incident->loud_until_ns);
+	struct progress_rate now = progress_between(judge->progress, incident->onset_ns, until_ns);
 
 	return progress_lost(&incident->usual, &now);
 }
@@ -106,12 +105,12 @@ static double overlap(const struct incident *incident, const struct incident *ot
 }
 
 /*
- * The slow-down as the job feels it: what it lost since the onset. The replays say whose it is where several verdicts hold,
+ * The slow-down as the job feels it: what it lost since the onset, until the last block that is worth half of the verdict's level. The replays say whose it is where several verdicts hold,
  * and all where there is no past to compare with.
  */
 static double felt_slowdown(const struct judge *judge, const struct incident *incident)
 {
-	struct progress_loss lost = lost_since_onset(judge, incident);
+	struct progress_loss lost = lost_until(judge, incident, incident->felt_until_ns);
 	double replayed = replayed_slowdown(judge, incident), all = 0;
 
 	if (incident->every || is_of_program(incident) || !lost.known)
@@ -320,7 +319,8 @@ static void join(
 	incident->gap = fmax(incident->gap,
 		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
 	incident->evidence = fmax(incident->evidence, run->change.evidence);
-	incident->loud_until_ns = judge_now_ns(judge);
+	incident->loud_until_ns = incident->felt_until_ns = judge_now_ns(judge);
+	incident->most_level = fmax(incident->most_level, incident->level);
 	state->incident = (uint32_t)(incident - judge->incidents.list) + 1;
 	state->signal.doubtful_count = 0; /* no noise */
 	whatif_line_reset(&judge->incidents.lines[incident - judge->incidents.list]);
@@ -557,7 +557,7 @@ static void end_loss(struct judge *judge, struct incident *incident)
 		progress_set_aside(
 			judge->progress, incident->onset_ns, incident->loud_until_ns, true);
 	}
-	around = progress_around(judge->progress, incident->onset_ns, incident->loud_until_ns);
+	around = progress_around(judge->progress, incident->onset_ns, incident->felt_until_ns);
 	if (around.slots && incident->usual.slots)
 		incident->usual = around;
 	verdict->slowdown = felt_slowdown(judge, incident);
@@ -684,6 +684,9 @@ static void take_loud_block(struct judge *judge, struct incident *incident, doub
 	incident->level += (level - incident->level) / INCIDENT_LEVEL_MEMORY;
 	incident->evidence += 1;
 	incident->loud_until_ns = judge_now_ns(judge);
+	incident->most_level = fmax(incident->most_level, incident->level);
+	if (level >= HALF_SHARE * incident->most_level || incident->kind != INCIDENT_RANKS)
+		incident->felt_until_ns = incident->loud_until_ns;
 	incident->loud_blocks++;
 	reach_now(judge, verdict);
 	if (incident->kind == INCIDENT_RANKS && !incident->every)
@@ -693,7 +696,7 @@ static void take_loud_block(struct judge *judge, struct incident *incident, doub
 /* The job is as fast again as it was before the onset. */
 static bool is_over(const struct judge *judge, const struct incident *incident)
 {
-	struct progress_loss lost = lost_since_onset(judge, incident);
+	struct progress_loss lost = lost_until(judge, incident, incident->loud_until_ns);
 
 	return !incident->every && !is_of_program(incident) && lost.known &&
 	       (lost.share + PROGRESS_LOST_ERRORS * lost.error < GAIN_SHARE_MIN * incident->level ||

@@ -165,7 +165,9 @@ struct incident {
 	double gap;	      /* blocks from one loud one to the next, on average */
 	struct run between;   /* blocks since the last loud one */
 	double evidence;
+	double most_level; /* at most, so far */
 	int64_t onset_ns, loud_until_ns;
+	int64_t felt_until_ns; /* the last block with half of that: what is less fades, and is no part of the slow-down */
 	double usual_step_ns;	    /* of a rank on a device, before its onset; 0: not known */
 	struct episode_past past;   /* of the rank that it began with */
 	struct progress_rate usual; /* of the job, before its onset */

@@ -409,6 +409,17 @@ static bool is_clear(
 	       gate_is(sheet, GATE_USUAL, judge->ranks[rank].signal.settled);
 }
 
+/* Where nothing says why, it is late by a good part of what the job lost meanwhile: else something slowed all. */
+static bool has_its_part(const struct judge *judge, const struct run *run,
+	const struct explanation *why, struct gate_sheet *sheet)
+{
+	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
+	double surely = lost.share - PROGRESS_LOST_ERRORS * lost.error;
+
+	return cause_says_why(why->cause) || !lost.known ||
+	       gate_passed_in(sheet, GATE_PART, run_share(run), PART_SHARE * surely, surely);
+}
+
 /* Of a known class, and nothing that hosts, devices or programs do by themselves. */
 static bool is_explained(const struct judge *judge, uint32_t rank, const struct run *run,
 	const struct explanation *why, struct gate_sheet *sheet)
@@ -426,7 +437,8 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 	if (why->computes && !gate_passed(sheet, GATE_UNEVEN, run_level(run),
 				     UNEVEN_TIMES_MIN * judge_uneven_level(judge)))
 		return false;
-	return gate_is(sheet, GATE_LAUNCHES, judge_launches_prove(judge, rank, run, why)) &&
+	return has_its_part(judge, run, why, sheet) &&
+	       gate_is(sheet, GATE_LAUNCHES, judge_launches_prove(judge, rank, run, why)) &&
 	       is_more_than_wandering(judge, state, run, why, sheet);
 }
 

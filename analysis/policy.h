@@ -213,7 +213,8 @@
  * detect: when a change is a change. A block is the unit of time; levels are shares of the job's time.
  */
 
-#define BLOCK_NS 200000000	/* shorter steps are judged together: two usual quota periods */
+/* Shorter steps are judged together. Three blocks, and the one in which a change began, are two thirds of a second. */
+#define BLOCK_NS 165000000
 #define WARM_UP_BLOCKS 10	/* before the first alarm: the noise must be known */
 #define PAST_BLOCKS LONG_ENOUGH /* kept per series, to know its noise */
 #define DOUBTFUL_BLOCKS SOME	/* that may be a fault's */
@@ -589,7 +590,7 @@
 #define HANG_LOOK_NS (SAMPLE_NS / 2)
 
 /*
- * progress: how fast the job is. Units: slots (blocks of the judge, 200 ms or a step), shares 0..1. Measured on the 112 windows
+ * progress: how fast the job is. Units: slots (blocks of the judge, 165 ms or a step), shares 0..1. Measured on the 112 windows
  * of the corpus that are no hangs, by how far the loss is from the growth of the steps.
  */
 #define PROGRESS_SAMPLES                                                                           \

@@ -18,10 +18,12 @@ static bool is_blamed(const struct judge *judge, const struct incident *incident
 		       state->totals.role == judge->imbalance->worst);
 }
 
+/* Those that wait in the open block; where none does, as before. */
 static void find_victims(const struct judge *judge, const struct incident *incident, double level,
 	struct verdict *verdict)
 {
-	verdict->victim_count = 0;
+	uint32_t count = 0;
+
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		const struct rank_state *state = &judge->ranks[r];
 
@@ -29,9 +31,9 @@ static void find_victims(const struct judge *judge, const struct incident *incid
 			(verdict->verdict_class != VERDICT_COMM_SLOW &&
 				state->wait < VICTIM_WAIT_MIN * level))
 			continue;
-		if (verdict->victim_count < VERDICT_VICTIMS_MAX)
-			verdict->victims[verdict->victim_count] = r;
-		verdict->victim_count++;
+		if (count < VERDICT_VICTIMS_MAX)
+			verdict->victims[count] = r;
+		verdict->victim_count = ++count;
 	}
 }
 

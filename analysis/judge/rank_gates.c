@@ -225,18 +225,13 @@ static double latest_of_device(const struct judge *judge, uint32_t rank, const s
 
 /*
  * Devices and what feeds them differ for a second, too, now one, now the other. What is no more than that must last where nothing
- * tells why, unless the job surely lost by it.
+ * tells why, and the job surely loses by it, if that can be told.
  */
-static bool may_be_wandering(const struct judge *judge, uint32_t rank, const struct run *run,
-	const struct explanation *why)
+static double evidence_of_small_device(const struct judge *judge, const struct run *run)
 {
-	struct progress_loss lost;
+	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
 
-	if (!why->computes || !run->sums.on_device || cause_says_why(why->cause) ||
-		latest_of_device(judge, rank, run) >= LARGE_SHARE_MIN)
-		return false;
-	lost = lost_since(judge, run->first_step, run->sums.time_ns);
-	return !lost.known || lost.share < CHANCE_UNITS * lost.error;
+	return lost.known && lost.share < CHANCE_UNITS * lost.error ? INFINITY : EVIDENCE_HIGH;
 }
 
 /*
@@ -257,8 +252,9 @@ static double evidence_needed(const struct judge *judge, uint32_t rank, const st
 	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
 	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
 		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
-	if (may_be_wandering(judge, rank, run, why))
-		return EVIDENCE_HIGH;
+	if (why->computes && sums->on_device && !cause_says_why(why->cause) &&
+		latest_of_device(judge, rank, run) < LARGE_SHARE_MIN)
+		return evidence_of_small_device(judge, run);
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && why->computes)
 		return evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);
@@ -374,7 +370,7 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		return true;
 	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
 	bool seen_to_cost = cause_says_why(why->cause) || run->sums.host_times ||
-			    (lost.known && lost.share >= HALF_SHARE * run_level(run));
+			    (lost.known && lost.share >= WANDERS_MAX);
 
 	level = steps_kept_since(&judge->times, run->first_step) <
 				judge->times.next - run->first_step

@@ -162,8 +162,8 @@ static void other_groups_are_cut_at_the_same_place(void **state)
 static void short_rounds_are_taken_together(void **state)
 {
 	(void)state;
-	check(&(struct shape){.rounds = 12, .calls = 2, .call_ns = 4 * MS, .world = true}, 3);
-	check(&(struct shape){.rounds = 12, .calls = 2, .call_ns = 2 * MS, .world = true}, 1);
+	check(&(struct shape){.rounds = 12, .calls = 2, .call_ns = 3 * MS, .world = true}, 3);
+	check(&(struct shape){.rounds = 12, .calls = 2, .call_ns = 3 * MS / 2, .world = true}, 1);
 }
 
 /* A loop inside of a step, as layers are, is no round: something comes once a step. */

@@ -82,7 +82,7 @@ static void who_is_named_passed_every_gate(void **state)
 static void a_stall_does_not_last(void **state)
 {
 	struct report_sheets *sheets = asked("2:305");
-	struct pipeline *pipeline = judged(SIM_COMPUTE, 0.6, FIRST + 8, sheets);
+	struct pipeline *pipeline = judged(SIM_COMPUTE, 0.6, FIRST + 6, sheets);
 	const struct gate_sheet *sheet = report_sheets_of(sheets, CULPRIT);
 
 	(void)state;

@@ -4,12 +4,13 @@
 
     tests/corpus/later.py --build build             compares with later.json: nothing may be worse
     tests/corpus/later.py --build build --update    and writes what it is now
+    tests/corpus/later.py ... --later 3,7           of these numbers of steps alone
     tests/corpus/later.py ... jax tensor-parallel   only these jobs
     tests/corpus/later.py ... --lines               and what replay.py prints of each window and false verdict
 
 Short steps are judged in blocks; where blocks begin hangs on the first step. A rank is not slow by where a
-block begins: what replay.py says of a record by luck shows here. Jobs whose truth lies in the first steps that are
-left out lose those windows in all rows alike. Exit status: 0, or 1 when a row is worse than in later.json.
+block begins: what replay.py says of a record by luck shows here. How many steps a report counts is no part of it.
+Exit status: 0, or 1 when a row is worse than in later.json.
 """
 import argparse
 import json
@@ -26,10 +27,10 @@ import rules  # noqa: E402
 
 EXPECTED = os.path.join(HERE, "later.json")
 LATER = (1, 2, 3, 4, 5, 6, 7, 8)
-WORSE_IF_MORE = ("false", "jobs with wrong steps")
+COLUMNS = ("windows", *rules.GOOD, "false")
 
 
-def score_later(build, name, record, lines):
+def score_later(build, name, record, later_by, lines):
     """Steps left out -> the scores of one record."""
     slowrank, recut = os.path.join(build, "slowrank"), os.path.join(build, "tests", "recut")
     with open(os.path.join(os.path.dirname(record), name + ".json"), encoding="utf-8") as file:
@@ -37,7 +38,7 @@ def score_later(build, name, record, lines):
     scores = {}
     with tempfile.TemporaryDirectory() as directory:
         plain, later = replay.unpacked(record, directory), os.path.join(directory, "later.slr")
-        for steps in LATER:
+        for steps in later_by:
             subprocess.run([recut, plain, later, "later", str(steps)], check=True, timeout=300)
             report, why = replay.report_of(slowrank, later)
             if report is None:
@@ -55,7 +56,7 @@ def differences(old, new):
         for column, number in sums.items():
             was = old[steps][column]
             if number != was:
-                is_worse = (number > was) == (column in WORSE_IF_MORE)
+                is_worse = (number > was) == (column == "false")
                 (worse if is_worse else better).append(f"{steps} later: {column} {number}, {was} before")
     return worse, better
 
@@ -64,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.path.join(replay.ROOT, "build"))
     parser.add_argument("--update", action="store_true")
-    parser.add_argument("--later", default=",".join(map(str, LATER)))
+    parser.add_argument("--later", default=",".join(map(str, LATER)), metavar="STEPS")
     parser.add_argument("--lines", action="store_true")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
@@ -73,9 +74,15 @@ def main():
     if missing:
         parser.error(f"no such job: {', '.join(missing)}")
     chosen = {name: found[name] for name in arguments.names or found}
+    later_by = [int(steps) for steps in arguments.later.split(",")]
+    if set(later_by) - set(LATER) or (arguments.update and len(later_by) < len(LATER)):
+        parser.error(f"--later takes some of {', '.join(map(str, LATER))}; --update all")
     scores = replay.for_all(
-        lambda name, record: score_later(arguments.build, name, record, arguments.lines), chosen)
-    sums = {str(steps): rules.sums(job[steps] for job in scores.values()) for steps in LATER}
+        lambda name, record: score_later(arguments.build, name, record, later_by, arguments.lines), chosen)
+    sums = {}
+    for steps in later_by:
+        row = rules.sums(job[steps] for job in scores.values())
+        sums[str(steps)] = {column: row[column] for column in COLUMNS}
     for steps, row in sums.items():
         print(f"{steps} later: " + ", ".join(f"{column} {number}" for column, number in row.items()))
     if arguments.names:

@@ -438,6 +438,19 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 	       is_more_than_wandering(judge, state, run, why, sheet);
 }
 
+/* As a verdict would date it, it has gone on for a block: what rises at the end of something small may be a stall. */
+static bool has_gone_on(const struct judge *judge, const struct signal *signal,
+	const struct run *run, struct gate_sheet *sheet)
+{
+	double level;
+	uint64_t onset = judge_run_onset(judge, signal, run, &level);
+	int64_t now_ns = judge_now_ns(judge);
+
+	return gate_is(sheet, GATE_NOT_NEW,
+		now_ns - step_start_or(&judge->times, onset, now_ns - run->sums.time_ns) >=
+			BLOCK_NS);
+}
+
 /* A change is told when it is large enough to matter and really makes the step longer. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet)
@@ -450,7 +463,8 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 		!gate_passed(sheet, GATE_CERTAIN, run_level(run), DELAY_SHARE_MIN))
 		return false;
 	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet) ||
-		!makes_steps_longer(judge, &state->signal, run, sheet))
+		!makes_steps_longer(judge, &state->signal, run, sheet) ||
+		!has_gone_on(judge, &state->signal, run, sheet))
 		return false;
 	certain = throttled_beyond_doubt(&run->sums, run_least(run)) ||
 		  stopped_beyond_doubt(judge, rank, run, run_least(run));

@@ -212,6 +212,30 @@ static void while_the_peer_is_named(void **state)
 	}
 }
 
+/* A fault fades: the slow-down that is told is that of its time, not of what is left of it. */
+static void what_fades(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+		struct sim_options options = sim_defaults(8, seed);
+
+		options.steps = 440;
+		options.step_ms = 20;
+		options.compute_share = 1;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){SIM_CONTENTION, 3, 200, 260, 2};
+		options.faults[1] = (struct sim_fault){SIM_CONTENTION, 3, 261, 420, 0.3};
+		sim_job(&sim, &options, &result);
+
+		double before = (sim.step_start[200] - sim.step_start[20]) / 180;
+		double during = (sim.step_start[261] - sim.step_start[200]) / 61;
+
+		assert_int_equal(result.verdict_count, 1);
+		assert_true(fabs(result.verdicts[0].slowdown / (during / before) - 1) < 0.1);
+		sim_free(&sim, true);
+	}
+}
+
 static unsigned most_named(void)
 {
 	unsigned most = 0;
@@ -495,6 +519,7 @@ int main(void)
 		cmocka_unit_test(a_few_long_steps),
 		cmocka_unit_test(two_long_steps),
 		cmocka_unit_test(while_the_peer_is_named),
+		cmocka_unit_test(what_fades),
 		cmocka_unit_test(a_verdict_names_not_everybody),
 		cmocka_unit_test(nothing_is_measured_any_more),
 		cmocka_unit_test(a_prelude_is_no_cost),

@@ -438,17 +438,21 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 	       is_more_than_wandering(judge, state, run, why, sheet);
 }
 
-/* As a verdict would date it, it has gone on for a block: what rises at the end of something small may be a stall. */
+/*
+ * As a verdict would date it, it has gone on for a block: what rises at the end of something lesser may be a stall. What is small, or
+ * rare, is dated by one of its hits, and has gone on for longer.
+ */
 static bool has_gone_on(const struct judge *judge, const struct signal *signal,
 	const struct run *run, struct gate_sheet *sheet)
 {
-	double level;
-	uint64_t onset = judge_run_onset(judge, signal, run, &level);
 	int64_t now_ns = judge_now_ns(judge);
+	double level;
 
-	return gate_is(sheet, GATE_NOT_NEW,
-		now_ns - step_start_or(&judge->times, onset, now_ns - run->sums.time_ns) >=
-			BLOCK_NS);
+	return run->small || gate_is(sheet, GATE_NOT_NEW,
+				     now_ns - step_start_or(&judge->times,
+						      judge_run_onset(judge, signal, run, &level),
+						      now_ns - run->sums.time_ns) >=
+					     BLOCK_NS);
 }
 
 /* A change is told when it is large enough to matter and really makes the step longer. */

@@ -314,9 +314,9 @@ static bool stopped_beyond_doubt(
 
 /* The job lost enough of what a rank is late by, and some least; allowed: as much less of it does. */
 static bool is_lost(const struct progress_loss *lost, double least, double allowed, double late,
-	struct gate_sheet *sheet)
+	enum gate gate, struct gate_sheet *sheet)
 {
-	return gate_passed_in(sheet, GATE_LONGER, (lost->known ? lost->share : 0) + allowed,
+	return gate_passed_in(sheet, gate, (lost->known ? lost->share : 0) + allowed,
 		fmax(GAIN_SHARE_MIN * late, least), late);
 }
 
@@ -342,12 +342,13 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 		return gate_passed_in(
 			sheet, GATE_LONGER, gain_ns, GAIN_SHARE_MIN * delay_ns, delay_ns);
 	if (!is_lost(&lost, gains ? 0 : PROGRESS_LOST_ERRORS * lost.error,
-		    gains ? PROGRESS_REFUTED_ERRORS * lost.error : 0, run_share(run), sheet))
+		    gains ? PROGRESS_REFUTED_ERRORS * lost.error : 0, run_share(run), GATE_LONGER,
+		    sheet))
 		return false;
 	if (!run->sums.on_device)
 		return true;
 	lost = lost_since(judge, judge_run_onset(judge, signal, run, &level), run->sums.time_ns);
-	return !lost.known || is_lost(&lost, 0, 0, level, sheet);
+	return !lost.known || is_lost(&lost, 0, 0, level, GATE_SINCE, sheet);
 }
 
 /*
@@ -445,14 +446,14 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 static bool has_gone_on(const struct judge *judge, const struct signal *signal,
 	const struct run *run, struct gate_sheet *sheet)
 {
-	int64_t now_ns = judge_now_ns(judge);
+	int64_t now_ns = judge_now_ns(judge), onset_ns;
 	double level;
 
-	return run->small || gate_is(sheet, GATE_NOT_NEW,
-				     now_ns - step_start_or(&judge->times,
-						      judge_run_onset(judge, signal, run, &level),
-						      now_ns - run->sums.time_ns) >=
-					     BLOCK_NS);
+	if (run->small)
+		return true;
+	onset_ns = step_start_or(&judge->times, judge_run_onset(judge, signal, run, &level),
+		now_ns - run->sums.time_ns);
+	return gate_passed(sheet, GATE_DATED, (double)(now_ns - onset_ns) / 1e6, BLOCK_NS / 1e6);
 }
 
 /* A change is told when it is large enough to matter and really makes the step longer. */

@@ -450,7 +450,7 @@ const struct run *judge_imbalance_alarm(struct judge *judge, enum incident_kind 
 
 	return !judge_incident_of(judge, kind) && judge->judged.count >= WARM_UP_BLOCKS &&
 			       run_is_open(signal, RUN_QUICK, NULL) &&
-			       signal->runs[RUN_QUICK].sums.steps >= SOME &&
+			       signal->runs[RUN_QUICK].change.evidence >= EVIDENCE_HIGH &&
 			       run_is_large(signal, &judge->times, RUN_QUICK, 0, NULL)
 		       ? &signal->runs[RUN_QUICK]
 		       : NULL;

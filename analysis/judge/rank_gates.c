@@ -188,8 +188,9 @@ uint64_t judge_run_onset(const struct judge *judge, const struct signal *signal,
 	return signal_onset(signal, &judge->times, &judge->block, run->first_step, *level);
 }
 
-/* What the job does less in a second since a run began. */
-static struct progress_loss lost_since(const struct judge *judge, uint64_t step, int64_t time_ns)
+/* What the job does less in a second since a step; where that is not kept any more, for so long. */
+static struct progress_loss lost_since_step(
+	const struct judge *judge, uint64_t step, int64_t time_ns)
 {
 	int64_t now_ns = judge_now_ns(judge);
 	int64_t from_ns = step_start_or(&judge->times, step, now_ns - time_ns);
@@ -199,6 +200,12 @@ static struct progress_loss lost_since(const struct judge *judge, uint64_t step,
 	return progress_lost(&usual, &now);
 }
 
+/* The same since a run began. */
+static struct progress_loss lost_since(const struct judge *judge, const struct run *run)
+{
+	return lost_since_step(judge, run->first_step, run->sums.time_ns);
+}
+
 /*
  * Hosts of devices become slower by up to a third for seconds, without a reason that is seen. One that is late for half of
  * the time, or that the job lost as much by, is no such host.
@@ -206,7 +213,7 @@ static struct progress_loss lost_since(const struct judge *judge, uint64_t step,
 static double evidence_of_device_host(
 	const struct judge *judge, const struct run *run, double level)
 {
-	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
+	struct progress_loss lost = lost_since(judge, run);
 
 	return fmax(level, lost.known ? lost.share : 0) < HALF_SHARE
 		       ? EVIDENCE_HIGH
@@ -229,7 +236,7 @@ static double latest_of_device(const struct judge *judge, uint32_t rank, const s
  */
 static double evidence_of_small_device(const struct judge *judge, const struct run *run)
 {
-	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
+	struct progress_loss lost = lost_since(judge, run);
 
 	return lost.known && lost.share < CHANCE_UNITS * lost.error ? INFINITY : EVIDENCE_HIGH;
 }
@@ -333,11 +340,11 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 	/* Held against its own past, a rank gains what it took longer, whether or not the job did. */
 	bool own_past = 2 * run->sums.past_ns > run->sums.delay_ns;
 	bool gains = !own_past && gain_ns >= GAIN_SHARE_MIN * delay_ns;
-	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
+	struct progress_loss lost = lost_since(judge, run);
 	double level;
 
 	if (!lost.known && later->blocks && later->first_step > run->first_step)
-		lost = lost_since(judge, later->first_step, later->sums.time_ns);
+		lost = lost_since(judge, later);
 	if (!lost.known && !own_past)
 		return gate_passed_in(
 			sheet, GATE_LONGER, gain_ns, GAIN_SHARE_MIN * delay_ns, delay_ns);
@@ -347,7 +354,8 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 		return false;
 	if (!run->sums.on_device)
 		return true;
-	lost = lost_since(judge, judge_run_onset(judge, signal, run, &level), run->sums.time_ns);
+	lost = lost_since_step(
+		judge, judge_run_onset(judge, signal, run, &level), run->sums.time_ns);
 	return !lost.known || is_lost(&lost, 0, 0, level, GATE_SINCE, sheet);
 }
 
@@ -369,7 +377,7 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
 		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
-	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
+	struct progress_loss lost = lost_since(judge, run);
 	bool seen_to_cost = cause_says_why(why->cause) || run->sums.host_times ||
 			    (lost.known && lost.share >= WANDERS_MAX);
 
@@ -410,7 +418,7 @@ static bool is_clear(
 static bool has_its_part(const struct judge *judge, const struct run *run,
 	const struct explanation *why, struct gate_sheet *sheet)
 {
-	struct progress_loss lost = lost_since(judge, run->first_step, run->sums.time_ns);
+	struct progress_loss lost = lost_since(judge, run);
 	double surely = lost.share - PROGRESS_LOST_ERRORS * lost.error;
 
 	return cause_says_why(why->cause) || !lost.known ||

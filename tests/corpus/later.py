@@ -87,20 +87,7 @@ def main():
         print(f"{steps} later: " + ", ".join(f"{column} {number}" for column, number in row.items()))
     if arguments.names:
         return 0
-    if arguments.update:
-        with open(EXPECTED, "w", encoding="utf-8") as file:
-            json.dump(sums, file, indent=1)
-            file.write("\n")
-        return 0
-    with open(EXPECTED, encoding="utf-8") as file:
-        worse, better = differences(json.load(file), sums)
-    for line in worse:
-        print("WORSE:", line)
-    for line in better:
-        print("better:", line)
-    if better and not worse:
-        print("run again with --update, and commit what it writes")
-    return 1 if worse else 0
+    return replay.settle(EXPECTED, sums, arguments.update, differences)
 
 
 if __name__ == "__main__":

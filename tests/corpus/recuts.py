@@ -144,20 +144,7 @@ def main():
         print(f"{cut:9s}" + "".join(f"{count[column]:7d}" for column in COLUMNS))
     if arguments.names or os.path.abspath(arguments.folder) != HERE:
         return 0
-    if arguments.update:
-        with open(EXPECTED, "w", encoding="utf-8") as file:
-            json.dump(counts, file, indent=1)
-            file.write("\n")
-        return 0
-    with open(EXPECTED, encoding="utf-8") as file:
-        worse, better = worse_and_better(json.load(file), counts)
-    for line in worse:
-        print("WORSE:", line)
-    for line in better:
-        print("better:", line)
-    if better and not worse:
-        print("run again with --update, and commit what it writes")
-    return 1 if worse else 0
+    return replay.settle(EXPECTED, counts, arguments.update, worse_and_better)
 
 
 if __name__ == "__main__":

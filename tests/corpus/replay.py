@@ -210,6 +210,25 @@ def compare(scores, update):
     return 1 if worse or better or other else 0
 
 
+def settle(path, new, update, differ):
+    """Of scores kept in a file beside this: writes them, or prints what differ(old, new) says is worse and better.
+    Returns the exit status."""
+    if update:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(new, file, indent=1)
+            file.write("\n")
+        return 0
+    with open(path, encoding="utf-8") as file:
+        worse, better = differ(json.load(file), new)
+    for line in worse:
+        print("WORSE:", line)
+    for line in better:
+        print("better:", line)
+    if better and not worse:
+        print("run again with --update, and commit what it writes")
+    return 1 if worse else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slowrank", default=os.path.join(ROOT, "build", "slowrank"))

@@ -44,7 +44,6 @@ static void tear_down(struct job *job)
 
 static void queue(struct job *job, struct step_entry *step)
 {
-
 	made_step_queue(&job->table, &job->assembly, &job->packer, step);
 }
 

@@ -21,7 +21,7 @@ sys.path.insert(0, HERE)
 import rules  # noqa: E402
 import truth  # noqa: E402
 
-FOLDER_BYTES_MAX = 32 << 20
+FOLDER_BYTES_MAX = 40 << 20
 
 
 def read_truth(path, program=""):

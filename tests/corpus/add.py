@@ -32,7 +32,7 @@ def read_truth(path, program=""):
             made = None
     if made is None or "event" in made:
         return truth.read(path, program)
-    known = ("program", "step_begins_s", "windows", "disturbed", "other_passes", "ended_s",
+    known = ("program", "step_begins_s", "windows", "disturbed", "slow_alike", "other_passes", "ended_s",
              "lost_from_step", "cut_in_record", "no_steps", "says", "note")
     made.setdefault("step_begins_s", made.get("steps"))
     return {**{key: made[key] for key in known if key in made},
@@ -50,7 +50,7 @@ def begin_with_the_record(made, report):
     begins, start_s = made["step_begins_s"], report["job"]["start_unix_ns"] / 1e9
     unseen = sum(at < start_s for at in begins)
     made["step_begins_s"] = begins[unseen:]
-    for span in [*made["windows"], *made.get("disturbed", [])]:
+    for span in [*made["windows"], *made.get("disturbed", []), *made.get("slow_alike", [])]:
         for key in ("first", "last", "since", "measured_from"):
             if key in span:
                 span[key] = max(0, span[key] - unseen)

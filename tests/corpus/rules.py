@@ -11,6 +11,8 @@ The truth of a job is one JSON object (truth.py makes it of the logs of tests/wo
                     length counts), "applied": false and "why" (it could not be made)
     disturbed       [{"first", "last", "ranks", "why"}]: what really happened and nobody injected;
                     with "classes", only verdicts of these fit
+    slow_alike      [{"first", "last"}]: what was done to all ranks alike; nobody is slow then, and no growth
+                    is measured against it
     other_passes    passes that are no steps, such as evaluations: a report may count them or not
     ended_s         what is said after this does not count: a rank died, or the job was cut short
     lost_from_step  from here on the record has no data: later windows do not count
@@ -100,7 +102,8 @@ class Window:
     def __init__(self, truth, told):
         begins, a, b = truth["step_begins_s"], told["first"], told["last"]
         lengths = [after - now for now, after in zip(begins, begins[1:])]
-        faulty = {i for w in truth["windows"] for i in range(w["first"], w["last"] + 10)}
+        faulty = {i for w in [*truth["windows"], *truth.get("slow_alike", [])]
+                  for i in range(w["first"], w["last"] + 10)}
         near = [*range(max(20, a - 60), a), *range(b + 10, min(len(lengths), b + 60))]
         base = ([lengths[i] for i in near if i not in faulty]
                 or [length for i, length in enumerate(lengths) if i > 2 and i not in faulty])

@@ -150,11 +150,12 @@ def truth_of(ranks, faults, program, whole=True):
     def after(end_s):
         return min(bisect.bisect_left(begins, end_s), len(begins) - 1)
 
-    windows = []
+    windows, slow_alike = [], []
     for fault in faults:
-        if fault["rank"] == line_windows.EVERY_RANK:
-            continue
         first = within(fault["begin_s"])
+        if fault["rank"] == line_windows.EVERY_RANK:
+            slow_alike.append({"first": first, "last": after(fault["end_s"])})
+            continue
         windows.append({"kind": fault["kind"], "rank": fault["rank"], "first": first,
                         "last": max(after(fault["end_s"]), first + 1), "applied": not fault["why"],
                         "why": fault["why"]})
@@ -164,6 +165,8 @@ def truth_of(ranks, faults, program, whole=True):
              "disturbed": [{"first": within(begin), "last": after(end), "ranks": [rank],
                             "why": "it alone writes a checkpoint"}
                            for rank, told in sorted(ranks.items()) for begin, end in told["saves"]]}
+    if slow_alike:
+        truth["slow_alike"] = slow_alike
     if ranks[0]["passes"]:
         truth["other_passes"] = ranks[0]["passes"]
     if not whole:

@@ -59,6 +59,18 @@ class Truths(unittest.TestCase):
         scored = rules.score(truth, None)
         self.assertEqual([w["counted"] for w in scored["windows"]], [False, True, False])
 
+    def test_what_is_done_to_all_ranks_names_nobody_and_is_no_step_to_measure_against(self):
+        ranks = ranks_of(300)
+        begins = ranks[0]["steps"]
+        for i in range(115, 300):  # steps 115 to 144 are half as long again
+            begins[i] += 0.05 * min(i - 115, 30)
+        faults = [{"kind": "line-lock", "rank": 1, "begin_s": begins[60], "end_s": begins[90], "why": ""},
+                  {"kind": "line-lock", "rank": -1, "begin_s": begins[115], "end_s": begins[145], "why": ""}]
+        truth = run.truth_of(ranks, faults, "p")
+        self.assertEqual(len(truth["windows"]), 1)
+        self.assertEqual(truth["slow_alike"], [{"first": 115, "last": 145}])
+        self.assertAlmostEqual(rules.Window(truth, truth["windows"][0]).growth, 1.0, 3)
+
     def test_what_one_rank_saves_and_what_is_no_step_is_told(self):
         ranks = ranks_of(100)
         ranks[0].update(passes=7, saves=[(1002.01, 1002.35)])

@@ -149,8 +149,8 @@ void measure_stacks(const struct explain_context *context, struct episode *episo
 		return;
 	}
 	excess = &seen->difference->classes[class_of(cause)];
-	/* What both compute takes longer on a slow CPU as well. */
-	too = cause == CAUSE_HOST_CODE ? CONTROL_HAS_NONE : CONTROL_HAS_TOO;
+	/* What both compute takes longer on a slow CPU as well; where both wait for a thread, that is how the program is made. */
+	too = cause == CAUSE_HOST_CODE || cause == CAUSE_LOCK ? CONTROL_HAS_NONE : CONTROL_HAS_TOO;
 	share = share_of(episode, excess);
 	if (share < EVIDENCE_SHARE_MIN)
 		return;

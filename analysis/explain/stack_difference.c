@@ -368,6 +368,12 @@ static double waits_for_workers_ns(const struct comparison *comparison)
 	return is_as_long(&comparison->places[STACK_GROUP_WORKER], over) ? over : 0;
 }
 
+static void take_place(struct stack_excess *excess)
+{
+	excess->own_ns = excess->where.ms_per_step * 1e6;
+	excess->control_ns = excess->where.control_ms_per_step * 1e6;
+}
+
 /* All programs compute, and on a slow CPU for longer: only a place that the control is not in says something. */
 static void tell_code(struct comparison *comparison, struct stack_excess *excess)
 {
@@ -376,8 +382,7 @@ static void tell_code(struct comparison *comparison, struct stack_excess *excess
 	stack_tree_fill(&comparison->tree, (struct stack_choice){.only = STACK_CLASS_CODE});
 	tell_place(comparison, STACK_GROUP_WORKS, &own);
 	excess->where = own.where;
-	excess->own_ns = own.where.ms_per_step * 1e6;
-	excess->control_ns = own.where.control_ms_per_step * 1e6;
+	take_place(excess);
 }
 
 /* unclaimed_ns: how long callers waited for threads whose stacks then say what for. */
@@ -406,6 +411,9 @@ static void tell_class(struct comparison *comparison, enum stack_class class, do
 		excess->blocked_share = 1; /* the caller waited */
 	}
 	excess->where = where_of_class(comparison, class, other_over > own_over);
+	/* All programs wait for threads of their own, too. */
+	if (class == STACK_CLASS_LOCK && excess->where.text[0])
+		take_place(excess);
 	excess->where.ms_per_step = excess->own_ns / 1e6;
 	excess->where.control_ms_per_step = excess->control_ns / 1e6;
 }

@@ -188,22 +188,42 @@ uint64_t judge_run_onset(const struct judge *judge, const struct signal *signal,
 	return signal_onset(signal, &judge->times, &judge->block, run->first_step, *level);
 }
 
-/* What the job does less in a second since a step; where that is not kept any more, for so long. */
-static struct progress_loss lost_since_step(
-	const struct judge *judge, uint64_t step, int64_t time_ns)
+/* As a verdict would date a run. */
+struct dated {
+	uint64_t step;
+	int64_t start_ns;
+	double level;
+};
+
+static struct dated date_of(
+	const struct judge *judge, const struct signal *signal, const struct run *run)
+{
+	struct dated dated;
+
+	dated.step = judge_run_onset(judge, signal, run, &dated.level);
+	dated.start_ns =
+		step_start_or(&judge->times, dated.step, judge_now_ns(judge) - run->sums.time_ns);
+	return dated;
+}
+
+/* What the job does less in a second since a time than before another, which is no later. */
+static struct progress_loss lost_from(
+	const struct judge *judge, int64_t usual_until_ns, int64_t from_ns)
 {
 	int64_t now_ns = judge_now_ns(judge);
-	int64_t from_ns = step_start_or(&judge->times, step, now_ns - time_ns);
-	struct progress_rate usual = progress_before(judge->progress, from_ns, now_ns);
+	struct progress_rate usual = progress_before(judge->progress, usual_until_ns, now_ns);
 	struct progress_rate now = progress_beside(judge->progress, from_ns, now_ns);
 
 	return progress_lost(&usual, &now);
 }
 
-/* The same since a run began. */
+/* The same since a run began; where that step is not kept any more, for as long as the run is. */
 static struct progress_loss lost_since(const struct judge *judge, const struct run *run)
 {
-	return lost_since_step(judge, run->first_step, run->sums.time_ns);
+	int64_t from_ns = step_start_or(
+		&judge->times, run->first_step, judge_now_ns(judge) - run->sums.time_ns);
+
+	return lost_from(judge, from_ns, from_ns);
 }
 
 /*
@@ -333,7 +353,7 @@ static bool is_lost(const struct progress_loss *lost, double least, double allow
  * as much since the step, too, from which a verdict would date it.
  */
 static bool makes_steps_longer(const struct judge *judge, const struct signal *signal,
-	const struct run *run, struct gate_sheet *sheet)
+	const struct run *run, const struct dated *dated, struct gate_sheet *sheet)
 {
 	const struct run *later = &signal->runs[RUN_QUICK];
 	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
@@ -341,7 +361,6 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 	bool own_past = 2 * run->sums.past_ns > run->sums.delay_ns;
 	bool gains = !own_past && gain_ns >= GAIN_SHARE_MIN * delay_ns;
 	struct progress_loss lost = lost_since(judge, run);
-	double level;
 
 	if (!lost.known && later->blocks && later->first_step > run->first_step)
 		lost = lost_since(judge, later);
@@ -354,9 +373,8 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 		return false;
 	if (!run->sums.on_device)
 		return true;
-	lost = lost_since_step(
-		judge, judge_run_onset(judge, signal, run, &level), run->sums.time_ns);
-	return !lost.known || is_lost(&lost, 0, 0, level, GATE_SINCE, sheet);
+	lost = lost_from(judge, dated->start_ns, dated->start_ns);
+	return !lost.known || is_lost(&lost, 0, 0, dated->level, GATE_SINCE, sheet);
 }
 
 /*
@@ -414,20 +432,41 @@ static bool is_clear(
 	       gate_is(sheet, GATE_USUAL, judge->ranks[rank].signal.settled);
 }
 
-/* Where nothing says why, it is late by a good part of what the job lost meanwhile: else something slowed all. */
-static bool has_its_part(const struct judge *judge, const struct run *run,
-	const struct explanation *why, struct gate_sheet *sheet)
+/* A rank is late by a good part of what the job lost. */
+static bool is_good_part(
+	double late, const struct progress_loss *lost, enum gate gate, struct gate_sheet *sheet)
+{
+	double surely = lost->share - PROGRESS_LOST_ERRORS * lost->error;
+
+	return !lost->known || gate_passed_in(sheet, gate, late, PART_SHARE * surely, surely);
+}
+
+/*
+ * Where nothing says why, it is late by a good part of what the job lost since the run began, and of what it loses by now: else
+ * something slows all, which a rank was late for beforehand, or before others were.
+ */
+static bool has_its_part(const struct judge *judge, const struct signal *signal,
+	const struct run *run, const struct dated *dated, const struct explanation *why,
+	struct gate_sheet *sheet)
 {
 	struct progress_loss lost = lost_since(judge, run);
-	double surely = lost.share - PROGRESS_LOST_ERRORS * lost.error;
+	uint64_t half = (judge->times.next - dated->step) / 2;
 
-	return cause_says_why(why->cause) || !lost.known ||
-	       gate_passed_in(sheet, GATE_PART, run_share(run), PART_SHARE * surely, surely);
+	if (cause_says_why(why->cause))
+		return true;
+	if (!is_good_part(run_share(run), &lost, GATE_PART, sheet))
+		return false;
+	if (half == 0)
+		return true;
+	lost = lost_from(judge, dated->start_ns,
+		step_start_or(&judge->times, judge->times.next - half, dated->start_ns));
+	return is_good_part(signal_latest_level(signal, &judge->times, half, false), &lost,
+		GATE_PART_NOW, sheet);
 }
 
 /* Of a known class, and nothing that hosts, devices or programs do by themselves. */
 static bool is_explained(const struct judge *judge, uint32_t rank, const struct run *run,
-	const struct explanation *why, struct gate_sheet *sheet)
+	const struct dated *dated, const struct explanation *why, struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 
@@ -442,7 +481,7 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 	if (why->computes && !gate_passed(sheet, GATE_UNEVEN, run_level(run),
 				     UNEVEN_TIMES_MIN * judge_uneven_level(judge)))
 		return false;
-	return has_its_part(judge, run, why, sheet) &&
+	return has_its_part(judge, &state->signal, run, dated, why, sheet) &&
 	       gate_is(sheet, GATE_LAUNCHES, judge_launches_prove(judge, rank, run, why)) &&
 	       is_more_than_wandering(judge, state, run, why, sheet);
 }
@@ -451,17 +490,12 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
  * As a verdict would date it, it has gone on for a block: what rises at the end of something lesser may be a stall. What is small, or
  * rare, is dated by one of its hits, and has gone on for longer.
  */
-static bool has_gone_on(const struct judge *judge, const struct signal *signal,
-	const struct run *run, struct gate_sheet *sheet)
+static bool has_gone_on(const struct judge *judge, const struct run *run, const struct dated *dated,
+	struct gate_sheet *sheet)
 {
-	int64_t now_ns = judge_now_ns(judge), onset_ns;
-	double level;
-
-	if (run->small)
-		return true;
-	onset_ns = step_start_or(&judge->times, judge_run_onset(judge, signal, run, &level),
-		now_ns - run->sums.time_ns);
-	return gate_passed(sheet, GATE_DATED, (double)(now_ns - onset_ns) / 1e6, BLOCK_NS / 1e6);
+	return run->small ||
+	       gate_passed(sheet, GATE_DATED, (double)(judge_now_ns(judge) - dated->start_ns) / 1e6,
+		       BLOCK_NS / 1e6);
 }
 
 /* A change is told when it is large enough to matter and really makes the step longer. */
@@ -470,14 +504,17 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct run *run = &state->signal.runs[kind];
+	struct dated dated;
 	bool certain;
 
 	if (!small_is_certain(judge, run) &&
 		!gate_passed(sheet, GATE_CERTAIN, run_level(run), DELAY_SHARE_MIN))
 		return false;
-	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet) ||
-		!makes_steps_longer(judge, &state->signal, run, sheet) ||
-		!has_gone_on(judge, &state->signal, run, sheet))
+	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet))
+		return false;
+	dated = date_of(judge, &state->signal, run);
+	if (!makes_steps_longer(judge, &state->signal, run, &dated, sheet) ||
+		!has_gone_on(judge, run, &dated, sheet))
 		return false;
 	certain = throttled_beyond_doubt(&run->sums, run_least(run)) ||
 		  stopped_beyond_doubt(judge, rank, run, run_least(run));
@@ -485,7 +522,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 		return false;
 	/* Why is asked last: it takes longer than all else. */
 	judge_explain_run(judge, rank, run, why);
-	return is_explained(judge, rank, run, why, sheet) &&
+	return is_explained(judge, rank, run, &dated, why, sheet) &&
 	       (certain || gate_passed(sheet, GATE_EVIDENCE, run_evidence_in_time(run),
 				   evidence_needed(judge, rank, run, why, run_level(run))));
 }

@@ -318,6 +318,24 @@ static void who_holds_another_lock_is_not_told(void **state)
 		"usleep (save, job)");
 }
 
+/* Both wait for a lock elsewhere: what its control has is said of the place alone. */
+static void a_lock_is_that_of_its_place(void **state)
+{
+	static const char *const usual =
+		TRAIN "230|fetch@/home/u/data.py:7|pthread_mutex_lock@libc.so.6|~futex@0x1000";
+	const struct stack_excess *lock;
+
+	(void)state;
+	made_add(&suspect, caller(&suspect), STACK_STATE_LOCK, FIRST, usual, STEPS, 40 * STEPS);
+	made_add(&control, caller(&control), STACK_STATE_LOCK, FIRST, usual, STEPS, 40 * STEPS);
+	slow(STACK_STATE_LOCK,
+		TRAIN "240|update@/home/u/model.py:30|pthread_mutex_lock@libc.so.6|~futex@0x7f32",
+		50);
+	lock = &compared(0)->classes[STACK_CLASS_LOCK];
+	assert_int_equal(lround(lock->own_ns / 1e6), 50);
+	assert_int_equal(lround(lock->control_ns / 1e6), 0);
+}
+
 /* The worker that is slow, by its name and pid, where it is slow. */
 static void a_slow_worker_of_the_loader_is_named(void **state)
 {
@@ -544,6 +562,7 @@ int main(void)
 		cmocka_unit_test_setup(threads_are_matched_by_role_and_name, set_up),
 		cmocka_unit_test_setup(who_holds_a_lock_is_told, set_up),
 		cmocka_unit_test_setup(who_holds_another_lock_is_not_told, set_up),
+		cmocka_unit_test_setup(a_lock_is_that_of_its_place, set_up),
 		cmocka_unit_test_setup(a_slow_worker_of_the_loader_is_named, set_up),
 		cmocka_unit_test_setup(workers_without_a_known_loader_are_told, set_up),
 		cmocka_unit_test_setup(gaps_between_looks_are_nobodys, set_up),

@@ -102,6 +102,8 @@ void measure_contention(const struct explain_context *context, struct episode *e
 		explain_queued(context, episode, &queued)) {
 		if (finding->known == KNOWN_MISSING)
 			finding->known = KNOWN_NOT_IT;
+		/* Its device waits for what is launched late: that is none of the device's work. */
+		finding->outweighs = finding->certain;
 		snprintf(finding->text, sizeof(finding->text),
 			"its threads waited %.0f %% of the time that they wanted a CPU, usual %.0f "
 			"%%",

@@ -270,6 +270,23 @@ static void who_queues_beside_an_idle_device_shares_its_cpu(void **state)
 	assert_int_equal(explained(&sums)->cause, CAUSE_UNKNOWN);
 }
 
+/* Between calls its device counts as busy, also while it waits for what is launched late. */
+static void who_queues_makes_its_device_late(void **state)
+{
+	struct excess_sums sums = unseen_host(0.8, 0.64, 0.84);
+
+	(void)state;
+	sums.own[EXCESS_COMPUTE] += 250 * 1000000;
+	sums.delay_ns += 250 * 1000000;
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_COMPUTE_SLOW);
+	clean_up(state);
+	(void)unseen_host(0.8, 0.64, 0.84);
+	for (uint32_t r = 0; r < RANKS; r++)
+		put_queue(r, 0, r == slow ? 0.5 : 0);
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_HOST_SLOW);
+	assert_int_equal(result.cause, CAUSE_CPU_CONTENTION);
+}
+
 /* A throttled thread queues, too, and its device has nothing to do. */
 static void who_is_throttled_queues_for_that(void **state)
 {
@@ -670,6 +687,7 @@ int main(void)
 		EXPLAIN_TEST(counters_grow_since_the_onset),
 		EXPLAIN_TEST(an_idle_device_proves_a_late_host),
 		EXPLAIN_TEST(who_queues_beside_an_idle_device_shares_its_cpu),
+		EXPLAIN_TEST(who_queues_makes_its_device_late),
 		EXPLAIN_TEST(who_is_throttled_queues_for_that),
 		EXPLAIN_TEST(who_queues_like_others_is_not_held_up_by_it),
 		EXPLAIN_TEST(who_hardly_runs_is_a_late_host),

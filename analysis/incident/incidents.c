@@ -134,10 +134,12 @@ static void tell_period(
 	verdict->period.slowdown = 0;
 	if (!incident->every)
 		return;
-	verdict->slowdown =
-		slowdown_of((double)incident->cost.time_ns, (double)incident->cost.gain_ns);
-	verdict->period.slowdown =
-		slowdown_of((double)incident->cost.affected_ns, (double)incident->cost.gain_ns);
+
+	double gain_ns = incident->kind == INCIDENT_RANKS ? judge_gpu_gain_ns(judge, incident)
+							  : (double)incident->cost.gain_ns;
+
+	verdict->slowdown = slowdown_of((double)incident->cost.time_ns, gain_ns);
+	verdict->period.slowdown = slowdown_of((double)incident->cost.affected_ns, gain_ns);
 }
 
 static void refresh(struct judge *judge, struct incident *incident)
@@ -284,6 +286,7 @@ static void take_past(const struct judge *judge, struct incident *incident,
 	delay_ns = (int64_t)(gain_share(run) * (double)delay_ns);
 	if (delay_ns > incident->cost.gain_ns)
 		incident->cost.gain_ns = delay_ns;
+	incident->cost.delay_ns = incident->cost.gain_ns;
 }
 
 /* Puts a rank that is slow into a verdict, with what its run has gathered. */
@@ -668,12 +671,17 @@ static void take_loud_block(struct judge *judge, struct incident *incident, doub
 	for (uint32_t i = 0; i < verdict->rank_count && incident->kind == INCIDENT_RANKS; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
 		const struct periodic *found = judge_periodic_of(judge, state);
+		const struct excess_sums *own = NULL;
 
 		if (state->in_block && !incident->every)
-			excess_add(&incident->sums, &state->block.sums);
+			own = &state->block.sums;
 		else if (state->in_block && found && found->every == incident->every &&
 			 found->phase == incident->phase)
-			excess_add(&incident->sums, &found->block);
+			own = &found->block;
+		if (!own)
+			continue;
+		excess_add(&incident->sums, own);
+		incident->cost.delay_ns += own->delay_ns;
 	}
 	incident->cost.time_ns += sums->time_ns + between->sums.time_ns;
 	incident->cost.affected_ns += (int64_t)(share_of_block * (double)judge->block.time_ns) +

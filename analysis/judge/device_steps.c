@@ -81,6 +81,6 @@ double judge_gpu_gain_ns(const struct judge *judge, const struct incident *incid
 		return usual_ns > GPU_WAITING_SPEED_MAX * (time_ns - gain_ns) ? gain_ns : grown_ns;
 	/* What the replay finds hidden behind other work may not be: its own delay is the limit. */
 	return is_alone(judge, incident)
-		       ? fmax(gain_ns, fmin(grown_ns, (double)incident->sums.delay_ns))
+		       ? fmax(gain_ns, fmin(grown_ns, (double)incident->cost.delay_ns))
 		       : gain_ns;
 }

@@ -142,6 +142,7 @@ enum incident_kind {
 /* Of the blocks in which an incident was loud. */
 struct incident_cost {
 	int64_t time_ns, gain_ns;
+	int64_t delay_ns;    /* what its ranks were late by, hidden or not */
 	int64_t affected_ns; /* of time_ns, in every so-many-th step: these */
 	uint64_t steps;
 	int64_t block_gain_ns; /* of the open one */

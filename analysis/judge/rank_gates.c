@@ -235,6 +235,8 @@ static double evidence_of_device_host(
 {
 	struct progress_loss lost = lost_since(judge, run);
 
+	if (run_span_ns(run) < QUICK_BLOCKS_MIN * BLOCK_NS)
+		return INFINITY;
 	return fmax(level, lost.known ? lost.share : 0) < HALF_SHARE
 		       ? EVIDENCE_HIGH
 		       : evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);

@@ -96,7 +96,7 @@ static void push_run(struct judge *judge, struct rank_state *state, const struct
 	const struct change_noise noises[RUN_NR])
 {
 	const struct run *quick = &state->signal.runs[RUN_QUICK];
-	double before = quick->change.evidence;
+	double before = run_level(quick) >= WANDERS_MAX ? quick->change.evidence : 0;
 
 	signal_push(&state->signal, &judge->block, loss, noises);
 	if (quick->change.run <= 1)

@@ -12,7 +12,7 @@ enum { COLUMN_GAP = 8 }; /* columns of a power of two of rows would share the se
 
 /*
  * A segment before a part with device time lasts as long as the slower of two takes: the host that
- * enqueues (host_ns, less its waits for the device) and the device that works. What the segment
+ * enqueues (host_ns, less its waits for the device and for room in its queue) and the device that works. What the segment
  * lasts beyond the host's time is the device's; it may be negative, where the device idled less
  * than the host took. Compared with a control, own - host tells a longer device from a later host.
  * Where only the host's times are known (PART_HOST_TIME), own - host is what it waited for its device
@@ -22,7 +22,7 @@ void blame_components(const struct grid_cell *cell, int64_t cell_own_ns, int64_t
 {
 	const struct activity *activity = cell->own;
 	bool device = cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME);
-	int64_t own_ns = device ? activity->host_ns : cell_own_ns;
+	int64_t own_ns = device ? activity->host_ns - cell->queued_ns : cell_own_ns;
 	int64_t fault_ns =
 		activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
 	int64_t minor_ns = activity->minor_fault_ns + (int64_t)activity->minor_faults * fault_ns;

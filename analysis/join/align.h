@@ -31,6 +31,7 @@ extern const struct activity activity_none;
 struct grid_cell {
 	const struct part_kind *part;  /* the grid's own where the cell may be filled again */
 	int64_t opaque_ns;	       /* point-to-point and completion calls in that segment */
+	int64_t queued_ns;	       /* its host waited so long for room in its device's queue */
 	const struct activity *own;    /* off-CPU times and faults of the segment */
 	const struct activity *inside; /* and of the call */
 	uint32_t row;		       /* index into rows */

@@ -406,11 +406,13 @@ static void follow_queue(struct step_grid *grid, struct grid_cell *cell, int64_t
 
 /*
  * Where stages send to each other, hosts run far ahead, until no more launches fit into the queue of a device that waits
- * for another rank: then they wait as long. How long the device was in calls, and no host's time was taken for it yet.
+ * for another rank: then they wait as long. How long the device was in calls, and no host's time was taken for it yet; what is
+ * left of a step, hosts may wait for in the next one.
  */
 struct queue_waits {
 	bool known; /* the row sends or receives by its device */
 	int64_t left_ns, until_ns;
+	int64_t of_step_ns;
 };
 
 static void add_queue_wait(struct queue_waits *waits, const struct cell_times *times)
@@ -420,20 +422,20 @@ static void add_queue_wait(struct queue_waits *waits, const struct cell_times *t
 	if (times->departure_ns <= from_ns)
 		return;
 	waits->left_ns += times->departure_ns - from_ns;
+	waits->of_step_ns += times->departure_ns - from_ns;
 	waits->until_ns = times->departure_ns;
 }
 
 /* A host that was late itself: its calls do not wait for what the device waits for. */
-static int64_t with_late_host(
-	const struct grid_cell *cell, int64_t lead_ns, struct queue_waits *waits)
+static int64_t with_late_host(struct grid_cell *cell, int64_t lead_ns, struct queue_waits *waits)
 {
-	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0), waited_ns;
+	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0);
 
-	waited_ns = waits->known && waits->left_ns < late_ns ? waits->left_ns : late_ns;
 	if (!waits->known)
 		return lead_ns + late_ns;
-	waits->left_ns -= waited_ns;
-	return lead_ns + late_ns - waited_ns;
+	cell->queued_ns = waits->left_ns < late_ns ? waits->left_ns : late_ns;
+	waits->left_ns -= cell->queued_ns;
+	return lead_ns + late_ns - cell->queued_ns;
 }
 
 /* What the rank's own work took before each cell (and in it, for work of its own). */
@@ -443,10 +445,12 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 	int64_t free_ns = row->start_ns; /* the rank's work could go on from here */
 	int64_t ready[LANES_MAX];	 /* the last one of a lane */
 	struct queue_waits waits = {.until_ns = INT64_MIN};
+	int64_t *left_ns = beside_queue_left_ns(grid->making.beside, row->rank);
 	uint32_t ended = 0;
 
 	for (uint32_t i = 0; i < row->cell_count; i++)
 		waits.known |= part_kind_is_device_message(grid->cells[row->first_cell + i].part);
+	waits.left_ns = *left_ns;
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
 		struct cell_times *times = grid_times_of(grid, cell);
@@ -490,6 +494,9 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 			free_ns = segments_later_ns(free_ns,
 				cell->flags & CELL_RECKONED ? ready_ns : times->arrival_ns);
 	}
+	*left_ns = row->hole			      ? 0
+		   : waits.left_ns < waits.of_step_ns ? waits.left_ns
+						      : waits.of_step_ns;
 }
 
 int segments_find(struct step_grid *grid)

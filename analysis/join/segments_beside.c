@@ -11,7 +11,8 @@ enum {
 	PLACES_MAX = 4096,
 	PLACES_TRIED = 8,
 	ASYNCHRONOUS_MAX = 4096,
-	VISITS_MAX = 4 * BESIDE_CELLS_MAX
+	VISITS_MAX = 4 * BESIDE_CELLS_MAX,
+	QUEUES_MAX = 4096 /* ranks; of more, some are new each time */
 };
 
 /*
@@ -45,7 +46,13 @@ struct visit {
 	int64_t wait_ns, way_ns, gap_ns;
 };
 
+struct queue_left {
+	uint32_t rank;
+	int64_t left_ns;
+};
+
 struct beside_places {
+	struct queue_left queues[QUEUES_MAX];
 	struct place places[PLACES_MAX];
 	struct visit visits[VISITS_MAX];
 	uint64_t asynchronous[ASYNCHRONOUS_MAX]; /* a hash set, half of it at most; 0 = free */
@@ -60,6 +67,15 @@ struct beside_places *beside_places_create(void)
 void beside_places_destroy(struct beside_places *places)
 {
 	free(places);
+}
+
+int64_t *beside_queue_left_ns(struct beside_places *places, uint32_t rank)
+{
+	struct queue_left *queue = &places->queues[rank % QUEUES_MAX];
+
+	if (queue->rank != rank)
+		*queue = (struct queue_left){.rank = rank};
+	return &queue->left_ns;
 }
 
 bool beside_asynchronous(struct beside_places *places, uint64_t place, bool seen)

@@ -62,4 +62,10 @@ enum beside beside_known(const struct beside_places *places, uint64_t place, boo
  */
 int64_t beside_work_ns(const struct beside_places *places, uint64_t place);
 
+/*
+ * What a rank's device waited for in its last step, and no host's time was taken for; the caller's to keep. 0 of a rank whose last
+ * step is not kept any more.
+ */
+int64_t *beside_queue_left_ns(struct beside_places *places, uint32_t rank);
+
 #endif

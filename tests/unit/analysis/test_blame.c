@@ -369,6 +369,30 @@ static void a_full_queue_is_no_late_host(void **state)
 	made_free(made);
 }
 
+/* Nor was it when it waits for what its device waited for in the step before, but no longer than for that. */
+static void a_full_queue_lasts_into_the_next_step(void **state)
+{
+	const struct activity ahead = {.host_ns = 2000000}, blocked = {.host_ns = 45000000};
+	struct made *made = made_new();
+
+	(void)state;
+	for (int step = 0; step < 3; step++) {
+		grid_clear(&made->grid);
+		made->part_count = 0;
+		for (uint32_t r = 0; r < 2; r++) {
+			bool first = r == 0;
+
+			add_row(made, r);
+			add_message(made, OPERATION_SEND, r, first ? 5 : 50, first ? 5 : 50,
+				first && step == 0 ? 46 : 1,
+				first ? step ? &blocked : &ahead : &activity_none);
+		}
+		assert_int_equal(grid_link(&made->grid), 0);
+		assert_int_equal(grid_own_ns(&made->grid, 0), step == 2 ? 44000000 : 5000000);
+	}
+	made_free(made);
+}
+
 /* Two communicators of two, taken for one: more members than it has. Nobody is late in it. */
 static void too_many_members_are_not_judged(void **state)
 {
@@ -550,6 +574,7 @@ int main(void)
 		cmocka_unit_test(an_exchange_ends_when_all_is_received),
 		cmocka_unit_test(an_exchange_ends_when_all_is_sent),
 		cmocka_unit_test(a_full_queue_is_no_late_host),
+		cmocka_unit_test(a_full_queue_lasts_into_the_next_step),
 		cmocka_unit_test(an_exchange_ends_before_the_next),
 		cmocka_unit_test(a_stage_asleep_is_not),
 		cmocka_unit_test(too_many_members_are_not_judged),

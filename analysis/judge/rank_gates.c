@@ -228,7 +228,7 @@ static struct progress_loss lost_since(const struct judge *judge, const struct r
 
 /*
  * Hosts of devices become slower by up to a third for seconds, without a reason that is seen. One that is late for half of
- * the time, or that the job lost as much by, is no such host.
+ * the time, or that the job lost as much by, is no such host; where all become slow, one may be the first for a moment.
  */
 static double evidence_of_device_host(
 	const struct judge *judge, const struct run *run, double level)
@@ -278,9 +278,10 @@ static double evidence_needed(const struct judge *judge, uint32_t rank, const st
 		return contention_evidence_needed(judge, rank, run, level);
 	if (cause_rule(why->cause)->proof == PROOF_IF_LASTS)
 		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
-	/* Any rank's runtime collects now and then, in three steps in a row by chance. */
+	/* Any rank's runtime collects now and then, by chance in three steps in a row, or in four of eleven. */
 	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
-		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
+		return evidence_of_lasting(
+			judge, run, run->small ? EVIDENCE_DOUBLE : EVIDENCE_LASTING);
 	if (why->computes && sums->on_device && !cause_says_why(why->cause) &&
 		latest_of_device(judge, rank, run) < LARGE_SHARE_MIN)
 		return evidence_of_small_device(judge, run);
@@ -451,11 +452,12 @@ static bool has_its_part(const struct judge *judge, const struct signal *signal,
 	const struct run *run, const struct dated *dated, const struct explanation *why,
 	struct gate_sheet *sheet)
 {
-	struct progress_loss lost = lost_since(judge, run);
 	uint64_t half = (judge->times.next - dated->step) / 2;
+	struct progress_loss lost;
 
 	if (cause_says_why(why->cause))
 		return true;
+	lost = lost_since(judge, run);
 	if (!is_good_part(run_share(run), &lost, GATE_PART, sheet))
 		return false;
 	if (half == 0)

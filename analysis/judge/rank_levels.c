@@ -91,7 +91,7 @@ static size_t pool_past(struct judge *judge, size_t rank_count)
 	return count;
 }
 
-/* And notes the most evidence of a quick run that came to nothing. */
+/* And notes the most evidence of a quick run that came to nothing, of those as large as what is asked by it. */
 static void push_run(struct judge *judge, struct rank_state *state, const struct block_loss *loss,
 	const struct change_noise noises[RUN_NR])
 {

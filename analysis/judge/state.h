@@ -294,7 +294,7 @@ struct judged_blocks {
 	size_t ranks;	    /* in the last one */
 	bool moved;	    /* the program moved work, as of the last one */
 	double noise_scale; /* of their levels in it */
-	double passing;	    /* the most evidence of a quick run that came to nothing; it fades */
+	double passing; /* the most evidence of a large quick run that came to nothing; it fades */
 	struct quiet_blocks quiet;
 };
 

@@ -22,7 +22,8 @@ void blame_components(const struct grid_cell *cell, int64_t cell_own_ns, int64_t
 {
 	const struct activity *activity = cell->own;
 	bool device = cell->part->flags & (PART_DEVICE_TIME | PART_HOST_TIME);
-	int64_t own_ns = device ? activity->host_ns - cell->queued_ns : cell_own_ns;
+	bool host_waited = cell->host_queued && cell_own_ns < activity->host_ns;
+	int64_t own_ns = device && !host_waited ? activity->host_ns : cell_own_ns;
 	int64_t fault_ns =
 		activity->minor_fault_ns ? MINOR_FAULT_AROUND_NS : MINOR_FAULT_TYPICAL_NS;
 	int64_t minor_ns = activity->minor_fault_ns + (int64_t)activity->minor_faults * fault_ns;

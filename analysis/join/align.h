@@ -31,7 +31,6 @@ extern const struct activity activity_none;
 struct grid_cell {
 	const struct part_kind *part;  /* the grid's own where the cell may be filled again */
 	int64_t opaque_ns;	       /* point-to-point and completion calls in that segment */
-	int64_t queued_ns;	       /* its host waited so long for room in its device's queue */
 	const struct activity *own;    /* off-CPU times and faults of the segment */
 	const struct activity *inside; /* and of the call */
 	uint32_t row;		       /* index into rows */
@@ -44,6 +43,7 @@ struct grid_cell {
 	uint32_t before;
 	uint8_t flags; /* enum grid_cell_flag */
 	uint8_t lane;  /* of an overlapped row: its stream, numbered alike on all peers */
+	bool host_queued; /* its host waited for room in its device's queue: without that it took its own time */
 };
 
 /*

@@ -429,13 +429,14 @@ static void add_queue_wait(struct queue_waits *waits, const struct cell_times *t
 /* A host that was late itself: its calls do not wait for what the device waits for. */
 static int64_t with_late_host(struct grid_cell *cell, int64_t lead_ns, struct queue_waits *waits)
 {
-	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0);
+	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0), waited_ns;
 
 	if (!waits->known)
 		return lead_ns + late_ns;
-	cell->queued_ns = waits->left_ns < late_ns ? waits->left_ns : late_ns;
-	waits->left_ns -= cell->queued_ns;
-	return lead_ns + late_ns - cell->queued_ns;
+	waited_ns = waits->left_ns < late_ns ? waits->left_ns : late_ns;
+	waits->left_ns -= waited_ns;
+	cell->host_queued = waited_ns > 0;
+	return lead_ns + late_ns - waited_ns;
 }
 
 /* What the rank's own work took before each cell (and in it, for work of its own). */
@@ -456,6 +457,7 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		struct cell_times *times = grid_times_of(grid, cell);
 		int64_t lead_ns, ready_ns;
 
+		cell->host_queued = false;
 		for (; ended < cell->needs; ended++) {
 			const struct grid_cell *before = &grid->cells[list[ended]];
 

@@ -51,6 +51,7 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 	const struct blame *blame, const struct grid_row *row, uint32_t c)
 {
 	const struct grid_cell *cell = &grid->cells[c];
+	const struct cell_stream *stream = grid_stream_of(grid, cell);
 	const struct cell_times *times = grid_times_of(grid, cell);
 	const struct blame_cell compared = blame_cell_of(blame, grid, c);
 	uint32_t *ended = &layout->ended[cell->row];
@@ -61,18 +62,18 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 
 	if ((cell->flags & CELL_QUEUED) && healed_ns < own_ns)
 		own_ns = healed_ns;
-	for (; *ended < cell->needs; ++*ended) {
+	for (; *ended < stream->needs; ++*ended) {
 		uint32_t before = row->overlapped ? grid->by_departure[row->first_cell + *ended]
 						  : row->first_cell + *ended;
 
 		if (segments_holds(grid, row, &grid->cells[before], cell))
 			add_need(layout, before);
 	}
-	if (row->works && local && cell->before != GRID_NONE)
-		add_need(layout, cell->before);
-	if (row->overlapped && !local && cell->before != GRID_NONE &&
-		grid->times[cell->before].departure_ns <= times->arrival_ns)
-		behind = layout->places[cell->before];
+	if (row->works && local && stream->before != GRID_NONE)
+		add_need(layout, stream->before);
+	if (row->overlapped && !local && stream->before != GRID_NONE &&
+		grid->times[stream->before].departure_ns <= times->arrival_ns)
+		behind = layout->places[stream->before];
 	layout->needed[layout->cell_count] = 0;
 	layout->places[c] = (uint32_t)layout->cell_count;
 	layout->grid_cells[layout->cell_count] = c;
@@ -84,7 +85,7 @@ static void lay_cell(struct stream_layout *layout, const struct step_grid *grid,
 		.row = cell->row,
 		.first_need = first_need,
 		.behind = behind,
-		.queue = cell->flags & CELL_BEHIND ? layout->places[cell->before] : GRID_NONE,
+		.queue = cell->flags & CELL_BEHIND ? layout->places[stream->before] : GRID_NONE,
 		.control = compared.control_cell,
 		.works = row->works,
 	};

@@ -261,7 +261,6 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 		.row = (uint32_t)grid->row_count - 1,
 		.instance = instance,
 		.own_index = part->own_index,
-		.needs = row->cell_count,
 		.flags = local ? CELL_LOCAL : 0,
 	};
 	row->overlapped |= overlapped;
@@ -306,6 +305,7 @@ static int reserve_links(struct step_grid *grid)
 	grid->by_departure = arena_take(arena, count, sizeof(*grid->by_departure));
 	grid->by_stream = arena_take(arena, count, sizeof(*grid->by_stream));
 	grid->by_place = arena_take(arena, count, sizeof(*grid->by_place));
+	grid->streams = arena_take(arena, grid->cell_count, sizeof(*grid->streams));
 	arena_reset(passing);
 	grid->making.scratch = arena_take(passing,
 		3 * grid->row_count + grid->instance_count + 2 * grid->cell_count + 1,

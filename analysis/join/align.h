@@ -36,14 +36,18 @@ struct grid_cell {
 	uint32_t row;		       /* index into rows */
 	uint32_t instance;  /* index into instances; GRID_NONE: its communicator is not known */
 	uint32_t own_index; /* rank within the communicator; STEP_RANK_UNKNOWN */
+	uint8_t flags;	    /* enum grid_cell_flag */
+	uint8_t lane;	    /* of an overlapped row: its stream, numbered alike on all peers */
+	bool host_queued; /* its host waited for room in its device's queue: without that it took its own time */
+};
+
+/* Where a cell of an overlapped grid stands among those of its row. */
+struct cell_stream {
 	uint32_t
 		needs; /* so many of the row's cells, in order of departure, ended before it came */
 	/* Of an overlapped row: the cell before it in its lane; of shown work: the message that it
 	 * waits for; or GRID_NONE. */
 	uint32_t before;
-	uint8_t flags; /* enum grid_cell_flag */
-	uint8_t lane;  /* of an overlapped row: its stream, numbered alike on all peers */
-	bool host_queued; /* its host waited for room in its device's queue: without that it took its own time */
 };
 
 /*
@@ -180,6 +184,7 @@ struct step_grid {
 	/* Of overlapped rows, by row: cells in order of departure; by stream and then arrival; and in the
 	 * order in which peers are compared. Elsewhere all are the cells' own order. */
 	uint32_t *by_departure, *by_stream, *by_place;
+	struct cell_stream *streams; /* as cells; of overlapped grids alone */
 	struct grid_making making;
 };
 
@@ -222,6 +227,12 @@ static inline struct cell_times *grid_times_of(
 	const struct step_grid *grid, const struct grid_cell *cell)
 {
 	return &grid->times[cell - grid->cells];
+}
+
+static inline struct cell_stream *grid_stream_of(
+	const struct step_grid *grid, const struct grid_cell *cell)
+{
+	return &grid->streams[cell - grid->cells];
 }
 
 /* The cell at a place of a row, in the order in which peers are compared. */

@@ -86,7 +86,7 @@ void grid_order_instances(struct step_grid *grid)
 		while (ordering.started[r] < row->cell_count) {
 			uint32_t c = row->first_cell + ordering.started[r];
 
-			if ((row->overlapped ? grid->cells[c].needs : ordering.started[r]) >
+			if ((row->overlapped ? grid->streams[c].needs : ordering.started[r]) >
 				ordering.ended[r])
 				break;
 			ordering.started[r]++;

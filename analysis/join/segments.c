@@ -56,7 +56,7 @@ static void sort_by_departure(struct step_grid *grid, const struct grid_row *row
 				grid_times_of(grid, cell)->arrival_ns + slack_ns &&
 			!segments_one_group(grid, list[ended], row->first_cell + i))
 			ended++;
-		cell->needs = ended;
+		grid_stream_of(grid, cell)->needs = ended;
 	}
 }
 
@@ -203,7 +203,7 @@ static void sort_by_lane(struct step_grid *grid, struct grid_row *row)
 
 			if (cell->lane != lane)
 				continue;
-			cell->before = before;
+			grid_stream_of(grid, cell)->before = before;
 			before = row->first_cell + i;
 			list[count++] = before;
 			layout = hash_mix(
@@ -229,7 +229,7 @@ static void find_inputs(struct step_grid *grid, const struct grid_row *row)
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
 		uint8_t purpose = cell->part->purpose;
 
-		for (; ended < cell->needs; ended++) {
+		for (; ended < grid_stream_of(grid, cell)->needs; ended++) {
 			const struct part_kind *part = grid->cells[list[ended]].part;
 
 			if (part->operation == OPERATION_RECEIVE)
@@ -237,9 +237,9 @@ static void find_inputs(struct step_grid *grid, const struct grid_row *row)
 		}
 		if (!(cell->flags & CELL_LOCAL))
 			continue;
-		cell->before = GRID_NONE;
+		grid_stream_of(grid, cell)->before = GRID_NONE;
 		if (purpose == PURPOSE_FORWARD || purpose == PURPOSE_BACKWARD)
-			cell->before = inputs[purpose == PURPOSE_BACKWARD];
+			grid_stream_of(grid, cell)->before = inputs[purpose == PURPOSE_BACKWARD];
 	}
 }
 
@@ -279,8 +279,9 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 /* It may have been ready long before: it only waited for its stream. */
 static bool was_queued(const struct step_grid *grid, const struct grid_cell *cell)
 {
-	return cell->before != GRID_NONE &&
-	       grid_times_of(grid, cell)->arrival_ns - grid->times[cell->before].departure_ns <
+	return grid_stream_of(grid, cell)->before != GRID_NONE &&
+	       grid_times_of(grid, cell)->arrival_ns -
+			       grid->times[grid_stream_of(grid, cell)->before].departure_ns <
 		       DEVICE_QUEUED_NS;
 }
 
@@ -350,10 +351,11 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
 		struct cell_times *times = grid_times_of(grid, cell);
 
 		times->own_ns = -1;
-		if (row->works || cell->before == GRID_NONE)
+		if (row->works || grid_stream_of(grid, cell)->before == GRID_NONE)
 			continue;
-		const struct grid_cell *before = &grid->cells[cell->before];
-		bool next = cell->before + 1 == list[i], queued = cell->flags & CELL_QUEUED;
+		const struct grid_cell *before = &grid->cells[grid_stream_of(grid, cell)->before];
+		bool next = grid_stream_of(grid, cell)->before + 1 == list[i],
+		     queued = cell->flags & CELL_QUEUED;
 
 		if ((before->flags & CELL_ASYNC) && (next || queued))
 			times->own_ns =
@@ -376,7 +378,7 @@ static int64_t find_ready(const struct step_grid *grid, struct grid_cell *cell, 
 
 	if (usual_ns < 0)
 		return times->arrival_ns;
-	const struct grid_cell *before = &grid->cells[cell->before];
+	const struct grid_cell *before = &grid->cells[grid_stream_of(grid, cell)->before];
 
 	if (free_ns + usual_ns <= grid_times_of(grid, before)->departure_ns &&
 		times->arrival_ns - grid_times_of(grid, before)->departure_ns <
@@ -458,16 +460,17 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		int64_t lead_ns, ready_ns;
 
 		cell->host_queued = false;
-		for (; ended < cell->needs; ended++) {
+		for (; ended < grid_stream_of(grid, cell)->needs; ended++) {
 			const struct grid_cell *before = &grid->cells[list[ended]];
 
 			if (segments_holds(grid, row, before, cell) &&
 				grid_times_of(grid, before)->departure_ns > free_ns)
 				free_ns = grid_times_of(grid, before)->departure_ns;
 		}
-		if (row->works && (cell->flags & CELL_LOCAL) && cell->before != GRID_NONE &&
-			grid->times[cell->before].departure_ns > free_ns)
-			free_ns = grid->times[cell->before].departure_ns;
+		if (row->works && (cell->flags & CELL_LOCAL) &&
+			grid_stream_of(grid, cell)->before != GRID_NONE &&
+			grid->times[grid_stream_of(grid, cell)->before].departure_ns > free_ns)
+			free_ns = grid->times[grid_stream_of(grid, cell)->before].departure_ns;
 		if (cell->flags & CELL_BEHIND) {
 			follow_queue(grid, cell, &ready[cell->lane]);
 			continue;
@@ -501,6 +504,14 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 						      : waits.of_step_ns;
 }
 
+/* Of a row whose cells wait for each other, beside rows that are overlapped. */
+static void follow_in_order(struct step_grid *grid, const struct grid_row *row)
+{
+	for (uint32_t i = 0; i < row->cell_count && grid->traits.overlapped; i++)
+		grid->streams[row->first_cell + i] =
+			(struct cell_stream){.needs = i, .before = GRID_NONE};
+}
+
 int segments_find(struct step_grid *grid)
 {
 	uint64_t learnt_of = grid->cell_count / BESIDE_CELLS_MAX + 1; /* one of so many ranks */
@@ -516,8 +527,10 @@ int segments_find(struct step_grid *grid)
 			segments_find_turn(grid, row);
 			find_alone(grid, row);
 		}
-		if (!row->overlapped)
+		if (!row->overlapped) {
+			follow_in_order(grid, row);
 			continue;
+		}
 		sort_by_lane(grid, row);
 		sort_by_departure(grid, row);
 		if (row->works)

@@ -34,7 +34,7 @@ int segments_find(struct step_grid *grid) __attribute__((warn_unused_result));
  * Does the rank's work wait, before a cell, for one that ended? Not for what goes on beside it, but for
  * the last of it: what comes when all of another stream is done most likely needs it, as does what comes at
  * once. Where work is shown, for sends never, and for messages only where they are its input
- * (grid_cell.before).
+ * (cell_stream.before).
  */
 static inline bool segments_holds(const struct step_grid *grid, const struct grid_row *row,
 	const struct grid_cell *ended, const struct grid_cell *cell)

@@ -23,8 +23,9 @@ static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
 static int64_t way_to(const struct step_grid *grid, const struct grid_cell *cell)
 {
 	return grid_times_of(grid, cell)->arrival_ns -
-	       (cell->before == GRID_NONE ? grid->rows[cell->row].start_ns
-					  : grid->times[cell->before].departure_ns);
+	       (grid_stream_of(grid, cell)->before == GRID_NONE
+			       ? grid->rows[cell->row].start_ns
+			       : grid->times[grid_stream_of(grid, cell)->before].departure_ns);
 }
 
 /* How many asynchronous ones before it on its stream were queued up to it: it did not wait by itself. */
@@ -33,9 +34,9 @@ static uint32_t queue_before(const struct step_grid *grid, uint32_t c)
 	uint32_t count = 0;
 
 	while (count < BESIDE_QUEUE_MAX && (grid->cells[c].flags & CELL_QUEUED) &&
-		grid->cells[c].before != GRID_NONE &&
-		(grid->cells[grid->cells[c].before].flags & CELL_ASYNC)) {
-		c = grid->cells[c].before;
+		grid->streams[c].before != GRID_NONE &&
+		(grid->cells[grid->streams[c].before].flags & CELL_ASYNC)) {
+		c = grid->streams[c].before;
 		count++;
 	}
 	return count;
@@ -45,7 +46,7 @@ static uint32_t queue_before(const struct step_grid *grid, uint32_t c)
 static uint32_t queue_head(const struct step_grid *grid, uint32_t c, uint32_t count)
 {
 	while (count-- > 0)
-		c = grid->cells[c].before;
+		c = grid->streams[c].before;
 	return c;
 }
 
@@ -116,7 +117,7 @@ void segments_learn(struct step_grid *grid, const struct grid_row *row)
 				gap.least_gap_ns + gap.least_stay_ns);
 		if (shortest == list[i])
 			continue;
-		gap.least_next = grid->cells[shortest + 1].before == shortest;
+		gap.least_next = grid->streams[shortest + 1].before == shortest;
 		gap.least_way_ns = way_to(grid, &grid->cells[queue_head(grid, shortest, queue)]);
 		least_ns = stay_in_queue(grid, shortest, queue);
 		gap.wait_ns = stay_in_queue(grid, list[i], queue) - least_ns;

@@ -163,7 +163,7 @@ static bool lie_in_columns(const struct peers *peers)
 	const struct grid_row *row = &grid->rows[peers->rows[0]];
 
 	for (uint32_t p = 0; p < peers->position_count && peers->blame->traits.alike; p++) {
-		if (grid->instances[grid->joins[row->first_cell + p]].member_count !=
+		if (grid->instances[grid->cells[row->first_cell + p].instance].member_count !=
 			peers->row_count)
 			return false;
 	}

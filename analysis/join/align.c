@@ -34,7 +34,6 @@ void grid_fini(struct step_grid *grid)
 {
 	free(grid->cells);
 	free(grid->times);
-	free(grid->joins);
 	free(grid->rows);
 	free(grid->instances);
 	free(grid->making.table);
@@ -230,9 +229,6 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	if (error == 0)
 		error = array_grow((void **)&grid->times, &grid->making.time_capacity,
 			grid->cell_count + 1, sizeof(*grid->times));
-	if (error == 0)
-		error = array_grow((void **)&grid->joins, &grid->making.join_capacity,
-			grid->cell_count + 1, sizeof(*grid->joins));
 	if (error == 0 && joined)
 		error = join(grid, row, part, pair, &instance);
 	if (error < 0)
@@ -247,7 +243,6 @@ int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 		if (!kind)
 			return -ENOMEM;
 	}
-	grid->joins[grid->cell_count] = instance;
 	grid->times[grid->cell_count] = (struct cell_times){
 		.arrival_ns = part->arrival_ns,
 		.departure_ns = part->arrival_ns + part->call_ns,
@@ -347,7 +342,7 @@ static bool same_rows(const struct step_grid *grid, const struct grid_instance *
 static bool all_join(const struct step_grid *grid)
 {
 	for (size_t c = 0; c < grid->cell_count; c++) {
-		if (grid->joins[c] == GRID_NONE)
+		if (grid->cells[c].instance == GRID_NONE)
 			return false;
 	}
 	return true;

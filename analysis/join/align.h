@@ -152,7 +152,7 @@ struct grid_traits {
 
 /* How it is made, and made again: align.c and assembly_repeat.c. */
 struct grid_making {
-	size_t cell_capacity, time_capacity, join_capacity, row_capacity, instance_capacity;
+	size_t cell_capacity, time_capacity, row_capacity, instance_capacity;
 	uint32_t *table; /* hash: instance + 1, 0 = free */
 	size_t table_capacity;
 	struct arena arena;	 /* what was linked, and what calls are; until it is cleared */
@@ -171,8 +171,7 @@ struct step_grid {
 	size_t cell_count, row_count, instance_count, order_count;
 	struct grid_cell *cells;  /* row by row */
 	struct cell_times *times; /* as cells; NULL once the grid was filled again */
-	uint32_t *joins;       /* per cell: its instance once more, so that ordering reads little */
-	struct grid_row *rows; /* by rank */
+	struct grid_row *rows;	  /* by rank */
 	struct grid_instance *instances;
 	size_t member_end; /* of members: there are gaps between instances */
 	/* Cell indices, grouped by instance (of overlapped grids: in order), by rank; then those that join nothing. */

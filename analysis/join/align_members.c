@@ -73,7 +73,7 @@ void grid_place_members(struct step_grid *grid)
 		cursors[i] = grid->instances[i].first_member;
 	}
 	for (size_t c = 0; c < grid->cell_count; c++) {
-		uint32_t i = grid->joins[c];
+		uint32_t i = grid->cells[c].instance;
 
 		grid->places[c] = i == GRID_NONE ? next++ : cursors[i]++;
 		grid->members[grid->places[c]] = (uint32_t)c;

@@ -38,7 +38,7 @@ static void end_cell(struct ordering *ordering, uint32_t c, uint32_t r, bool ove
 static void start_cell(struct ordering *ordering, const struct grid_row *row, uint32_t c)
 {
 	struct step_grid *grid = ordering->grid;
-	uint32_t i = grid->joins[c], r = (uint32_t)(row - grid->rows);
+	uint32_t i = grid->cells[c].instance, r = (uint32_t)(row - grid->rows);
 
 	if (i == GRID_NONE ||
 		((row->overlapped || row->in_turn) && (grid->cells[c].flags & CELL_ALONE)))

@@ -22,7 +22,7 @@ static bool joins_repeat(struct assembly *assembly, uint32_t r, const struct ste
 		const struct packed_slot *slot = &head->slots[i];
 		struct rank_communicator *own = stream_communicator(rank, slot->communicator_id);
 		struct communicator_entry *shared = own ? assembly_shared(assembly, own) : NULL;
-		uint32_t instance = grid->joins[row->first_cell + slot->first_part];
+		uint32_t instance = grid->cells[row->first_cell + slot->first_part].instance;
 
 		if (!shared || instance == GRID_NONE)
 			return false;
@@ -115,8 +115,8 @@ static int64_t take_activity(struct step_grid *grid, struct grid_row *row, uint3
 	cell->inside = inside;
 	cell->opaque_ns = comm_ns < segment_ns ? comm_ns : segment_ns;
 	row->plain &= before == &activity_none;
-	if (grid->joins[c] != GRID_NONE)
-		grid->instances[grid->joins[c]].inside |= inside != &activity_none;
+	if (grid->cells[c].instance != GRID_NONE)
+		grid->instances[grid->cells[c].instance].inside |= inside != &activity_none;
 	grid->member_parts[grid->places[c]].flags =
 		(inside != &activity_none ? (uint32_t)MEMBER_INSIDE : 0) | grid_row_flags(row);
 	return segment_ns - cell->opaque_ns;
@@ -177,7 +177,7 @@ static void fill_cells(struct step_grid *grid, struct grid_row *row, const struc
 static void put_sequence(
 	struct step_grid *grid, const struct grid_row *row, uint32_t position, uint64_t sequence)
 {
-	uint32_t c = row->first_cell + position, i = grid->joins[c];
+	uint32_t c = row->first_cell + position, i = grid->cells[c].instance;
 
 	if (grid->instances[i].first_member == grid->places[c])
 		grid->instances[i].sequence = sequence;

@@ -131,7 +131,7 @@ static void find_lanes(struct step_grid *grid, const struct grid_row *row)
 static void settle_order(struct step_grid *grid, const struct grid_row *row)
 {
 	for (uint32_t i = 1; i < row->cell_count; i++) {
-		uint32_t c = row->first_cell + i, instance = grid->joins[c];
+		uint32_t c = row->first_cell + i;
 		struct grid_cell cell = grid->cells[c];
 		struct cell_times times = grid->times[c];
 
@@ -140,11 +140,9 @@ static void settle_order(struct step_grid *grid, const struct grid_row *row)
 			c--) {
 			grid->cells[c] = grid->cells[c - 1];
 			grid->times[c] = grid->times[c - 1];
-			grid->joins[c] = grid->joins[c - 1];
 		}
 		grid->cells[c] = cell;
 		grid->times[c] = times;
-		grid->joins[c] = instance;
 	}
 }
 

@@ -32,23 +32,20 @@ static bool comes_before(const struct step_grid *grid, uint32_t a, uint32_t b)
 {
 	uint64_t one = kind_of(&grid->cells[a]), other = kind_of(&grid->cells[b]);
 
-	if (one != other || grid->joins[a] == GRID_NONE || grid->joins[b] == GRID_NONE)
+	if (one != other || grid->cells[a].instance == GRID_NONE || grid->cells[b].instance == GRID_NONE)
 		return one != other ? one < other : a < b;
-	return grid->instances[grid->joins[a]].sequence < grid->instances[grid->joins[b]].sequence;
+	return grid->instances[grid->cells[a].instance].sequence < grid->instances[grid->cells[b].instance].sequence;
 }
 
 static void swap_cells(struct step_grid *grid, uint32_t a, uint32_t b)
 {
 	struct grid_cell cell = grid->cells[a];
 	struct cell_times times = grid->times[a];
-	uint32_t instance = grid->joins[a];
 
 	grid->cells[a] = grid->cells[b];
 	grid->times[a] = grid->times[b];
-	grid->joins[a] = grid->joins[b];
 	grid->cells[b] = cell;
 	grid->times[b] = times;
-	grid->joins[b] = instance;
 }
 
 /*
@@ -82,8 +79,8 @@ static const int64_t *sent_times(struct step_grid *grid)
 	for (size_t i = 0; sent_ns && i < grid->instance_count; i++)
 		sent_ns[i] = INT64_MIN / 2;
 	for (size_t c = 0; sent_ns && c < grid->cell_count; c++) {
-		if (grid->joins[c] != GRID_NONE && grid->cells[c].part->operation == OPERATION_SEND)
-			sent_ns[grid->joins[c]] = sent_at(grid, (uint32_t)c);
+		if (grid->cells[c].instance != GRID_NONE && grid->cells[c].part->operation == OPERATION_SEND)
+			sent_ns[grid->cells[c].instance] = sent_at(grid, (uint32_t)c);
 	}
 	return sent_ns;
 }
@@ -104,7 +101,7 @@ static void end_receives(const struct step_grid *grid, struct grid_row *row, con
 		const struct part_kind *part = grid->cells[c].part;
 		struct kernels *its = &kernels[part->stream];
 		struct cell_times *times = &grid->times[c];
-		uint32_t instance = grid->joins[c];
+		uint32_t instance = grid->cells[c].instance;
 		int64_t end_ns;
 
 		if (times->departure_ns <= its->arrival_ns)

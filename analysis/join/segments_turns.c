@@ -7,7 +7,7 @@ void segments_settle_turn(const struct step_grid *grid, struct grid_row *row)
 	for (uint32_t i = 0; i < row->cell_count && !row->overlapped; i++) {
 		uint32_t c = row->first_cell + i;
 
-		row->overlapped = grid->joins[c] == GRID_NONE ||
+		row->overlapped = grid->cells[c].instance == GRID_NONE ||
 				  (i > 0 && grid->times[c - 1].departure_ns >
 						    grid->times[c].arrival_ns + ORDER_SLACK_NS);
 	}

@@ -32,9 +32,11 @@ static bool comes_before(const struct step_grid *grid, uint32_t a, uint32_t b)
 {
 	uint64_t one = kind_of(&grid->cells[a]), other = kind_of(&grid->cells[b]);
 
-	if (one != other || grid->cells[a].instance == GRID_NONE || grid->cells[b].instance == GRID_NONE)
+	if (one != other || grid->cells[a].instance == GRID_NONE ||
+		grid->cells[b].instance == GRID_NONE)
 		return one != other ? one < other : a < b;
-	return grid->instances[grid->cells[a].instance].sequence < grid->instances[grid->cells[b].instance].sequence;
+	return grid->instances[grid->cells[a].instance].sequence <
+	       grid->instances[grid->cells[b].instance].sequence;
 }
 
 static void swap_cells(struct step_grid *grid, uint32_t a, uint32_t b)
@@ -79,7 +81,8 @@ static const int64_t *sent_times(struct step_grid *grid)
 	for (size_t i = 0; sent_ns && i < grid->instance_count; i++)
 		sent_ns[i] = INT64_MIN / 2;
 	for (size_t c = 0; sent_ns && c < grid->cell_count; c++) {
-		if (grid->cells[c].instance != GRID_NONE && grid->cells[c].part->operation == OPERATION_SEND)
+		if (grid->cells[c].instance != GRID_NONE &&
+			grid->cells[c].part->operation == OPERATION_SEND)
 			sent_ns[grid->cells[c].instance] = sent_at(grid, (uint32_t)c);
 	}
 	return sent_ns;

@@ -224,10 +224,11 @@ static void find_inputs(struct step_grid *grid, const struct grid_row *row)
 	uint32_t inputs[2] = {GRID_NONE, GRID_NONE}, ended = 0;
 
 	for (uint32_t i = 0; i < row->cell_count; i++) {
-		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		struct cell_stream *stream = &grid->streams[row->first_cell + i];
 		uint8_t purpose = cell->part->purpose;
 
-		for (; ended < grid_stream_of(grid, cell)->needs; ended++) {
+		for (; ended < stream->needs; ended++) {
 			const struct part_kind *part = grid->cells[list[ended]].part;
 
 			if (part->operation == OPERATION_RECEIVE)
@@ -235,9 +236,9 @@ static void find_inputs(struct step_grid *grid, const struct grid_row *row)
 		}
 		if (!(cell->flags & CELL_LOCAL))
 			continue;
-		grid_stream_of(grid, cell)->before = GRID_NONE;
+		stream->before = GRID_NONE;
 		if (purpose == PURPOSE_FORWARD || purpose == PURPOSE_BACKWARD)
-			grid_stream_of(grid, cell)->before = inputs[purpose == PURPOSE_BACKWARD];
+			stream->before = inputs[purpose == PURPOSE_BACKWARD];
 	}
 }
 
@@ -277,9 +278,10 @@ static void find_alone(struct step_grid *grid, const struct grid_row *row)
 /* It may have been ready long before: it only waited for its stream. */
 static bool was_queued(const struct step_grid *grid, const struct grid_cell *cell)
 {
-	return grid_stream_of(grid, cell)->before != GRID_NONE &&
-	       grid_times_of(grid, cell)->arrival_ns -
-			       grid->times[grid_stream_of(grid, cell)->before].departure_ns <
+	uint32_t before = grid_stream_of(grid, cell)->before;
+
+	return before != GRID_NONE &&
+	       grid_times_of(grid, cell)->arrival_ns - grid->times[before].departure_ns <
 		       DEVICE_QUEUED_NS;
 }
 
@@ -347,13 +349,13 @@ static void find_usual(struct step_grid *grid, const struct grid_row *row)
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[list[i]];
 		struct cell_times *times = grid_times_of(grid, cell);
+		uint32_t before_at = grid->streams[list[i]].before;
 
 		times->own_ns = -1;
-		if (row->works || grid_stream_of(grid, cell)->before == GRID_NONE)
+		if (row->works || before_at == GRID_NONE)
 			continue;
-		const struct grid_cell *before = &grid->cells[grid_stream_of(grid, cell)->before];
-		bool next = grid_stream_of(grid, cell)->before + 1 == list[i],
-		     queued = cell->flags & CELL_QUEUED;
+		const struct grid_cell *before = &grid->cells[before_at];
+		bool next = before_at + 1 == list[i], queued = cell->flags & CELL_QUEUED;
 
 		if ((before->flags & CELL_ASYNC) && (next || queued))
 			times->own_ns =
@@ -454,21 +456,21 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 	waits.left_ns = *left_ns;
 	for (uint32_t i = 0; i < row->cell_count; i++) {
 		struct grid_cell *cell = &grid->cells[row->first_cell + i];
+		const struct cell_stream *stream = grid_stream_of(grid, cell);
 		struct cell_times *times = grid_times_of(grid, cell);
 		int64_t lead_ns, ready_ns;
 
 		cell->host_queued = false;
-		for (; ended < grid_stream_of(grid, cell)->needs; ended++) {
+		for (; ended < stream->needs; ended++) {
 			const struct grid_cell *before = &grid->cells[list[ended]];
 
 			if (segments_holds(grid, row, before, cell) &&
 				grid_times_of(grid, before)->departure_ns > free_ns)
 				free_ns = grid_times_of(grid, before)->departure_ns;
 		}
-		if (row->works && (cell->flags & CELL_LOCAL) &&
-			grid_stream_of(grid, cell)->before != GRID_NONE &&
-			grid->times[grid_stream_of(grid, cell)->before].departure_ns > free_ns)
-			free_ns = grid->times[grid_stream_of(grid, cell)->before].departure_ns;
+		if (row->works && (cell->flags & CELL_LOCAL) && stream->before != GRID_NONE &&
+			grid->times[stream->before].departure_ns > free_ns)
+			free_ns = grid->times[stream->before].departure_ns;
 		if (cell->flags & CELL_BEHIND) {
 			follow_queue(grid, cell, &ready[cell->lane]);
 			continue;

@@ -22,10 +22,11 @@ static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
 /* From the cell before on its stream, or the row's start. */
 static int64_t way_to(const struct step_grid *grid, const struct grid_cell *cell)
 {
+	uint32_t before = grid_stream_of(grid, cell)->before;
+
 	return grid_times_of(grid, cell)->arrival_ns -
-	       (grid_stream_of(grid, cell)->before == GRID_NONE
-			       ? grid->rows[cell->row].start_ns
-			       : grid->times[grid_stream_of(grid, cell)->before].departure_ns);
+	       (before == GRID_NONE ? grid->rows[cell->row].start_ns
+				    : grid->times[before].departure_ns);
 }
 
 /* How many asynchronous ones before it on its stream were queued up to it: it did not wait by itself. */

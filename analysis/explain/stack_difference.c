@@ -412,7 +412,7 @@ static void tell_class(struct comparison *comparison, enum stack_class class, do
 	}
 	excess->where = where_of_class(comparison, class, other_over > own_over);
 	/* All programs wait for threads of their own, too. */
-	if (class == STACK_CLASS_LOCK && excess->where.text[0])
+	if (class == STACK_CLASS_LOCK && own_over >= other_over && excess->where.text[0])
 		take_place(excess);
 	excess->where.ms_per_step = excess->own_ns / 1e6;
 	excess->where.control_ms_per_step = excess->control_ns / 1e6;

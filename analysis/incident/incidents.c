@@ -135,8 +135,7 @@ static void tell_period(
 	if (!incident->every)
 		return;
 
-	double gain_ns = incident->kind == INCIDENT_RANKS ? judge_gpu_gain_ns(judge, incident)
-							  : (double)incident->cost.gain_ns;
+	double gain_ns = judge_gpu_gain_ns(judge, incident);
 
 	verdict->slowdown = slowdown_of((double)incident->cost.time_ns, gain_ns);
 	verdict->period.slowdown = slowdown_of((double)incident->cost.affected_ns, gain_ns);
@@ -296,28 +295,24 @@ static void join(
 	const struct explain_context context = judge_explain_context(judge, judge_now_ns(judge));
 	struct rank_state *state = &judge->ranks[rank];
 	struct verdict *verdict = judge_verdict(judge, incident);
-	double level = run_level(run);
-	uint64_t onset =
-		run->every ? run->first_step : judge_run_onset(judge, &state->signal, run, &level);
-	int64_t onset_ns =
-		step_start_or(&judge->times, onset, judge_now_ns(judge) - run->sums.time_ns);
+	const struct dated dated = judge_date_run(judge, &state->signal, run);
 
 	if (verdict->rank_count == 0 || run->first_step < incident->run_first_step)
 		incident->run_first_step = run->first_step;
 	insert_rank(verdict, rank);
 	excess_add(&incident->sums, &run->sums);
-	if (verdict->rank_count == 1 || onset < incident->onset_step) {
-		incident->onset_step = onset;
-		verdict->first_step = step_of_program(&judge->times, onset);
-		verdict->onset.value = onset_ns;
-		incident->onset_ns = onset_ns;
-		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, onset);
-		explain_past(&context, rank, onset_ns, &incident->past);
+	if (verdict->rank_count == 1 || dated.step < incident->onset_step) {
+		incident->onset_step = dated.step;
+		verdict->first_step = step_of_program(&judge->times, dated.step);
+		verdict->onset.value = dated.start_ns;
+		incident->onset_ns = dated.start_ns;
+		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, dated.step);
+		explain_past(&context, rank, dated.start_ns, &incident->past);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
 	if (incident->alert_step == judge->times.next)
-		take_past(judge, incident, &state->signal, run, onset);
-	incident->level = fmax(incident->level, level);
+		take_past(judge, incident, &state->signal, run, dated.step);
+	incident->level = fmax(incident->level, dated.level);
 	incident->least = fmin(incident->least, run->every ? PERIODIC_HEIGHT_MIN : run_least(run));
 	incident->every = run->every;
 	incident->phase = run->phase;
@@ -329,7 +324,7 @@ static void join(
 	state->incident = (uint32_t)(incident - judge->incidents.list) + 1;
 	state->signal.doubtful_count = 0; /* no noise */
 	whatif_line_reset(&judge->incidents.lines[incident - judge->incidents.list]);
-	signal_set_told(&state->signal, &judge->times, onset);
+	signal_set_told(&state->signal, &judge->times, dated.step);
 }
 
 /*

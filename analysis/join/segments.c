@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/join/segments.h"
+#include "analysis/base/clamp.h"
 #include "analysis/join/segments_beside.h"
 #include "analysis/join/segments_internal.h"
 
@@ -435,7 +436,7 @@ static int64_t with_late_host(struct grid_cell *cell, int64_t lead_ns, struct qu
 
 	if (!waits->known)
 		return lead_ns + late_ns;
-	waited_ns = waits->left_ns < late_ns ? waits->left_ns : late_ns;
+	waited_ns = smaller(waits->left_ns, late_ns);
 	waits->left_ns -= waited_ns;
 	cell->host_queued = waited_ns > 0;
 	return lead_ns + late_ns - waited_ns;
@@ -499,9 +500,7 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 			free_ns = segments_later_ns(free_ns,
 				cell->flags & CELL_RECKONED ? ready_ns : times->arrival_ns);
 	}
-	*left_ns = row->hole			      ? 0
-		   : waits.left_ns < waits.of_step_ns ? waits.left_ns
-						      : waits.of_step_ns;
+	*left_ns = row->hole ? 0 : smaller(waits.left_ns, waits.of_step_ns);
 }
 
 /* Of a row whose cells wait for each other, beside rows that are overlapped. */

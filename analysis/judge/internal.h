@@ -86,9 +86,14 @@ int judge_pause(struct judge *judge) __attribute__((warn_unused_result));
 void judge_break(struct judge *judge);
 /* incident/hang.c: the job stood still between these times, as was told; that is no evidence of slowness. */
 bool judge_hang_holds(const struct judge *judge, int64_t start_ns, int64_t end_ns);
-/* The step that a run of a rank began with, as a verdict dates it; *level: how large it is since then. */
-uint64_t judge_run_onset(const struct judge *judge, const struct signal *signal,
-	const struct run *run, double *level);
+/* The step that a run of a rank began with, as a verdict dates it, and how large it is since then. */
+struct dated {
+	uint64_t step;
+	int64_t start_ns;
+	double level;
+};
+struct dated judge_date_run(
+	const struct judge *judge, const struct signal *signal, const struct run *run);
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet); /* sheet NULL: notes nothing */

@@ -179,28 +179,18 @@ static double contention_evidence_needed(
 	return level < LARGE_SHARE_MIN ? INFINITY : EVIDENCE_HIGH;
 }
 
-uint64_t judge_run_onset(const struct judge *judge, const struct signal *signal,
-	const struct run *run, double *level)
-{
-	/* Something small before it must not pass for its begin. */
-	*level = fmax(
-		run_level(run), signal_latest_level(signal, &judge->times, LATEST_STEPS, false));
-	return signal_onset(signal, &judge->times, &judge->block, run->first_step, *level);
-}
-
-/* As a verdict would date a run. */
-struct dated {
-	uint64_t step;
-	int64_t start_ns;
-	double level;
-};
-
-static struct dated date_of(
+struct dated judge_date_run(
 	const struct judge *judge, const struct signal *signal, const struct run *run)
 {
-	struct dated dated;
+	struct dated dated = {.step = run->first_step, .level = run_level(run)};
 
-	dated.step = judge_run_onset(judge, signal, run, &dated.level);
+	if (!run->every) {
+		/* Something small before it must not pass for its begin. */
+		dated.level = fmax(dated.level,
+			signal_latest_level(signal, &judge->times, LATEST_STEPS, false));
+		dated.step = signal_onset(
+			signal, &judge->times, &judge->block, run->first_step, dated.level);
+	}
 	dated.start_ns =
 		step_start_or(&judge->times, dated.step, judge_now_ns(judge) - run->sums.time_ns);
 	return dated;
@@ -516,7 +506,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 		return false;
 	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet))
 		return false;
-	dated = date_of(judge, &state->signal, run);
+	dated = judge_date_run(judge, &state->signal, run);
 	if (!makes_steps_longer(judge, &state->signal, run, &dated, sheet) ||
 		!has_gone_on(judge, run, &dated, sheet))
 		return false;

@@ -6,10 +6,10 @@
 /* Stored negated around 0 = nothing known would lose a value: INT64_MIN and INT64_MAX say it. */
 static struct {
 	int64_t low_ns, high_ns;
-	int64_t last_high_ns; /* as it was reported last */
+	int64_t last_low_ns, last_high_ns; /* as they were reported last */
 	uint64_t count;
 } bounds[CLOCK_BOUNDS_DEVICES] = {
-	[0 ... CLOCK_BOUNDS_DEVICES - 1] = {INT64_MIN, INT64_MAX, INT64_MAX, 0}};
+	[0 ... CLOCK_BOUNDS_DEVICES - 1] = {INT64_MIN, INT64_MAX, INT64_MIN, INT64_MAX, 0}};
 
 /* So much sooner is no error of the clock: what the probe allows for, too. */
 #define CLOCK_CORRECTION_NS INT64_C(1000000)
@@ -26,16 +26,31 @@ void clock_bounds_started(uint8_t device, int64_t call_host_ns, int64_t device_s
 	__atomic_fetch_add(&bounds[device].count, 1, __ATOMIC_RELAXED);
 }
 
+/* An end still to come, by the latest starts and by the ends of the second before. */
+static bool is_ahead(uint8_t device, int64_t high_ns)
+{
+	int64_t last_ns = __atomic_load_n(&bounds[device].last_high_ns, __ATOMIC_RELAXED);
+	int64_t low_ns = __atomic_load_n(&bounds[device].low_ns, __ATOMIC_RELAXED);
+	int64_t last_low_ns = __atomic_load_n(&bounds[device].last_low_ns, __ATOMIC_RELAXED);
+
+	if (low_ns < last_low_ns)
+		low_ns = last_low_ns;
+	return last_ns != INT64_MAX && high_ns < last_ns - CLOCK_CORRECTION_NS &&
+	       low_ns != INT64_MIN && high_ns < low_ns - CLOCK_CORRECTION_NS;
+}
+
 void clock_bounds_stopped(uint8_t device, int64_t observed_host_ns, int64_t device_stop_ns)
 {
 	int64_t high = observed_host_ns - device_stop_ns, known;
 
 	device %= CLOCK_BOUNDS_DEVICES;
+	__atomic_fetch_add(&bounds[device].count, 1, __ATOMIC_RELAXED);
+	if (is_ahead(device, high))
+		return;
 	known = __atomic_load_n(&bounds[device].high_ns, __ATOMIC_RELAXED);
 	while (high < known && !__atomic_compare_exchange_n(&bounds[device].high_ns, &known, high,
 				       true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
-	__atomic_fetch_add(&bounds[device].count, 1, __ATOMIC_RELAXED);
 }
 
 bool clock_bounds_precede(uint8_t device, int64_t call_host_ns, int64_t device_start_ns)
@@ -63,6 +78,7 @@ void clock_bounds_report(void)
 		bound.low_ns = __atomic_exchange_n(&bounds[i].low_ns, INT64_MIN, __ATOMIC_RELAXED);
 		bound.high_ns =
 			__atomic_exchange_n(&bounds[i].high_ns, INT64_MAX, __ATOMIC_RELAXED);
+		__atomic_store_n(&bounds[i].last_low_ns, bound.low_ns, __ATOMIC_RELAXED);
 		__atomic_store_n(&bounds[i].last_high_ns, bound.high_ns, __ATOMIC_RELAXED);
 		process_write(RING_RECORD_CLOCK_BOUND, &bound, sizeof(bound));
 	}

@@ -14,7 +14,10 @@ enum { CLOCK_BOUNDS_DEVICES = 16 };
 
 /* host time of the call, device time of the start: host - device is at least their difference. */
 void clock_bounds_started(uint8_t device, int64_t call_host_ns, int64_t device_start_ns);
-/* host time when the stop was seen: host - device is at most their difference. */
+/*
+ * host time when the stop was seen: host - device is at most their difference. One that starts and the ends of the second before
+ * contradict is not believed.
+ */
 void clock_bounds_stopped(uint8_t device, int64_t observed_host_ns, int64_t device_stop_ns);
 
 /*

@@ -553,11 +553,17 @@ void *tracker_channel_start(void *task, uint8_t channel, uint64_t timer)
 void tracker_channel_time(void *channel, uint64_t timer)
 {
 	struct communicator *communicator = handle_communicator(channel, KIND_CHANNEL);
-	struct event *event = find_event(communicator, channel);
+	struct communicator *untimed = handle_communicator(channel, KIND_UNTIMED_CHANNEL);
+	struct event *event = find_event(untimed ? untimed : communicator, channel);
 	int64_t stop = (int64_t)timer, now, known;
 
 	if (!event)
 		return;
+	if (untimed) { /* another call's end is one: were it not for these, a wrong bound would stay */
+		if (stop > 0)
+			clock_bounds_stopped(event->collective.device, process_now_ns(), stop);
+		return;
+	}
 	if (stop <= 0) {
 		__atomic_fetch_add(&event->zero_stamps, 1, __ATOMIC_RELAXED);
 		return;

@@ -12,7 +12,7 @@
 
 struct periodic {
 	uint32_t every; /* 0: none */
-	uint64_t phase; /* step number mod every */
+	uint32_t phase; /* step number mod every */
 	uint64_t first_step;
 	bool always;			      /* as long as is known: when it began is not */
 	double surprise, height, base, share; /* as of a fold_finding */

@@ -126,20 +126,27 @@ static double usual_before(const struct step_times *times, uint64_t step)
 	return count < STEPS_KNOWN_MIN ? 0 : quantile_double(lengths, count, ONSET_USUAL_QUANTILE);
 }
 
+static uint64_t a_block_before(const struct block *block, uint64_t step)
+{
+	return step > block->steps ? step - block->steps : 0;
+}
+
 uint64_t signal_onset(const struct signal *signal, const struct step_times *times,
-	const struct block *block, uint64_t run_first_step, double level)
+	const struct block *block, struct run_begin begin, double level)
 {
 	double values[STEP_HISTORY] = {0}, lengths[STEP_HISTORY] = {0}, sorted[STEP_HISTORY];
-	uint64_t first = step_oldest(times);
-	size_t count = 0;
+	uint64_t oldest = step_oldest(times);
+	size_t count = 0, skipped;
 
 	/* The block before may hold the first steps, too few of them to show. */
-	uint64_t earliest = run_first_step > block->steps ? run_first_step - block->steps : 0;
+	uint64_t first = a_block_before(block, begin.first_step);
+	uint64_t of_kind = a_block_before(block, begin.kind_since);
+	double usual = usual_before(times, first);
 
-	if (first < earliest)
-		first = earliest;
-	double usual = usual_before(times, earliest);
-
+	if (first < oldest)
+		first = oldest;
+	if (of_kind < first)
+		of_kind = first;
 	for (uint64_t s = first; s < times->next; s++) {
 		double length = step_length_ns(times, s), value = signal_step_ns(signal, times, s);
 
@@ -148,11 +155,12 @@ uint64_t signal_onset(const struct signal *signal, const struct step_times *time
 		lengths[count++] = length;
 	}
 	memcpy(sorted, lengths, sizeof(sorted));
-	size_t onset =
-		change_onset(values, lengths, count, lower_median_double(sorted, count), level);
+	skipped = of_kind - first;
+	size_t onset = change_onset(values + skipped, lengths + skipped, count - skipped,
+		lower_median_double(sorted, count), level);
 
 	/* Loud through all of the history: it began with the run. */
-	return onset == 0 && first > run_first_step ? run_first_step : first + onset;
+	return onset == 0 && of_kind > begin.kind_since ? begin.kind_since : of_kind + onset;
 }
 
 static void push_past(struct signal *signal, float level)
@@ -274,6 +282,39 @@ int64_t run_span_ns(const struct run *run)
 	return run->sums.time_ns * (run->every ? run->every : 1);
 }
 
+/* By how much more of the work's time than of the host's it was late. */
+static double leaning_to_work(const struct excess_sums *sums)
+{
+	double ns = (double)(sums->own[EXCESS_COMPUTE] - sums->control[EXCESS_COMPUTE]);
+
+	for (int k = EXCESS_COMPUTE + 1; k < EXCESS_NR; k++)
+		ns -= (double)(sums->own[k] - sums->control[k]);
+	return ns;
+}
+
+struct run_begin run_begin(const struct run *run)
+{
+	int side = leaning_to_work(&run->sums) > 0 ? LEANS_TO_WORK : LEANS_TO_HOST;
+
+	return (struct run_begin){.first_step = run->first_step,
+		.kind_since = run->first_step + run->leans[side].after};
+}
+
+static void lean(struct run *run, const struct block *block, const struct excess_sums *sums)
+{
+	double to_work_ns = leaning_to_work(sums);
+
+	for (int side = 0; side < LEANS_NR; side++) {
+		struct run_lean *lean = &run->leans[side];
+
+		lean->sum_ns += (float)(side == LEANS_TO_WORK ? to_work_ns : -to_work_ns);
+		if (lean->sum_ns >= 0)
+			continue;
+		lean->sum_ns = 0;
+		lean->after = (uint32_t)(block->first_step + block->steps - run->first_step);
+	}
+}
+
 /* Takes a block, loud or not by the run's own level. */
 static void extend(
 	struct run *run, const struct block *block, const struct excess_sums *sums, double level)
@@ -285,13 +326,14 @@ static void extend(
 		run->start_ns = block->start_ns;
 	}
 	excess_add(&run->sums, sums);
+	lean(run, block, sums);
 	run->level += level;
 	run->blocks++;
 	run->loud_blocks += loud;
 	run->loud_ns += loud ? block->time_ns : 0;
 	if (sums->delay_ns > run->peak.delay_ns) {
 		run->peak = *sums;
-		run->peak_level = level;
+		run->peak_level = (float)level;
 	}
 	drop_peak(run);
 }

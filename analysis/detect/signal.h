@@ -24,22 +24,34 @@ struct block {
  */
 enum run_kind { RUN_QUICK = 0, RUN_SLOW = 1, RUN_STEEP = 2, RUN_NR = 3 };
 
+/* Since when, in steps after a run's first, its delay is of one kind rather than the other: its sum is above 0 since then. */
+struct run_lean {
+	float sum_ns;
+	uint32_t after;
+};
+
+/* Whose time the delay is: that of what does the work (a device, or the CPU where there is none), or the host's. */
+enum { LEANS_TO_WORK = 0, LEANS_TO_HOST = 1, LEANS_NR = 2 };
+
 /* The blocks of a signal since its sum left 0. */
 struct run {
 	struct change_point change;
 	/* Their steps and time, what was lost, and of ranks what that is made of; of a verdict's ranks, of all of them. */
 	struct excess_sums sums;
 	struct excess_sums peak;  /* the block that lost most */
-	double level, peak_level; /* summed over blocks */
-	uint64_t blocks, loud_blocks, first_step;
+	double level; /* summed over blocks */
+	uint64_t first_step;
 	int64_t start_ns, loud_ns;
+	float peak_level;
+	uint32_t blocks, loud_blocks;
+	uint32_t every;	   /* not 0: of every so-many-th step alone, blocks are such steps; */
+	uint32_t phase;	   /* step number mod every */
 	bool small;	   /* a slow run */
 	bool dated;	   /* the first step is the onset, and not to be looked for */
 	bool peak_dropped; /* it outweighed all other blocks, and is no part of them any more */
-	uint32_t every;	   /* not 0: of every so-many-th step alone, blocks are such steps; */
-	uint64_t phase;	   /* step number mod every */
 	/* Of the blocks in which it was suspected: what was lost, and what a replay without the suspects gains. */
 	int64_t suspect_delay_ns, suspect_gain_ns;
+	struct run_lean leans[LEANS_NR];
 };
 
 struct signal {
@@ -82,9 +94,14 @@ double signal_height_of_hits(
 /* In how many of so many latest steps more than a share of the step was lost. Those of a fault that was told of are no tries. */
 uint64_t signal_hits(const struct signal *signal, const struct step_times *times,
 	uint64_t step_count, double share, uint64_t *tries);
-/* The first step of a change to a level, of a run. block: the open one, or the last. */
+/* Steps of a run: its first, and the one since which its delay is of the kind that most of it is. */
+struct run_begin {
+	uint64_t first_step, kind_since;
+};
+
+/* The first step of a change to a level, of a run, and of its kind. block: the open one, or the last. */
 uint64_t signal_onset(const struct signal *signal, const struct step_times *times,
-	const struct block *block, uint64_t run_first_step, double level);
+	const struct block *block, struct run_begin begin, double level);
 
 /* Blocks */
 
@@ -120,6 +137,7 @@ double run_step_ns(const struct run *run);
 double run_evidence_in_time(const struct run *run);
 /* Half of the time and more was lost in two blocks and more: their evidence counts in time. */
 bool run_is_of_long_steps(const struct run *run);
+struct run_begin run_begin(const struct run *run);
 /* What its sums are taken from: of every so-many-th step, the others too. */
 int64_t run_span_ns(const struct run *run);
 /* It goes on, has not just begun, and has changed clearly. */

@@ -297,8 +297,8 @@ static void join(
 	struct verdict *verdict = judge_verdict(judge, incident);
 	const struct dated dated = judge_date_run(judge, &state->signal, run);
 
-	if (verdict->rank_count == 0 || run->first_step < incident->run_first_step)
-		incident->run_first_step = run->first_step;
+	if (verdict->rank_count == 0 || run->first_step < incident->begin.first_step)
+		incident->begin = run_begin(run);
 	insert_rank(verdict, rank);
 	excess_add(&incident->sums, &run->sums);
 	if (verdict->rank_count == 1 || dated.step < incident->onset_step) {
@@ -638,12 +638,12 @@ static void refine_onset(struct judge *judge, struct incident *incident)
 	uint64_t later = judge->times.next - incident->alert_step, first = UINT64_MAX;
 
 	if (incident->loud_blocks > ONSET_BLOCKS ||
-		judge->times.next - incident->run_first_step > STEP_HISTORY / 2)
+		judge->times.next - incident->begin.first_step > STEP_HISTORY / 2)
 		return;
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
 		const struct signal *signal = &judge->ranks[verdict->ranks[i]].signal;
 		uint64_t onset =
-			signal_onset(signal, &judge->times, &judge->block, incident->run_first_step,
+			signal_onset(signal, &judge->times, &judge->block, incident->begin,
 				signal_latest_level(signal, &judge->times, later, false));
 
 		first = onset < first ? onset : first;

@@ -71,7 +71,7 @@ static int move(struct judge *judge, struct incident *incident, int64_t moved_ns
 	run.first_step = step_at(&judge->times, moved_ns, judge_now_ns(judge), &run.start_ns);
 	run.sums.steps = judge->times.next - run.first_step;
 	run.sums.time_ns = judge_now_ns(judge) - run.start_ns;
-	run.blocks = run.loud_blocks = 1 + (uint64_t)(run.sums.time_ns / BLOCK_NS);
+	run.blocks = run.loud_blocks = 1 + (uint32_t)(run.sums.time_ns / BLOCK_NS);
 	run.loud_ns = run.sums.time_ns;
 	run.sums.delay_ns = (int64_t)(incident->level * (double)run.sums.time_ns);
 	run.change.evidence = fmax(CHANGE_THRESHOLD, (double)run.blocks);

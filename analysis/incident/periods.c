@@ -117,7 +117,7 @@ static bool peers_do_likewise(const struct judge *judge, const struct periodic_p
 /* As a run of those steps alone, by what was gathered of them. */
 static struct run run_of(const struct periodic *periodic)
 {
-	uint64_t steps = periodic->sums.steps;
+	uint32_t steps = (uint32_t)periodic->sums.steps;
 
 	return (struct run){.change = {.evidence = CHANGE_UNIT_MAX * (double)steps},
 		.sums = periodic->sums,

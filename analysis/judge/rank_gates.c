@@ -189,7 +189,7 @@ struct dated judge_date_run(
 		dated.level = fmax(dated.level,
 			signal_latest_level(signal, &judge->times, LATEST_STEPS, false));
 		dated.step = signal_onset(
-			signal, &judge->times, &judge->block, run->first_step, dated.level);
+			signal, &judge->times, &judge->block, run_begin(run), dated.level);
 	}
 	dated.start_ns =
 		step_start_or(&judge->times, dated.step, judge_now_ns(judge) - run->sums.time_ns);

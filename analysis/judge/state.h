@@ -153,14 +153,14 @@ struct incident {
 	bool active;
 	enum incident_kind kind;
 	uint32_t every; /* not 0: level, sums and loud blocks are of every so-many-th step; */
-	uint64_t phase; /* step number mod every. A block without one says nothing */
+	uint32_t phase; /* step number mod every. A block without one says nothing */
 	size_t verdict;
 	struct alert_memory memory;
 	struct excess_sums sums;
 	struct incident_cost cost;
 	double level;		 /* mean over its loud blocks */
 	double least;		 /* below a part of it a block is quiet */
-	uint64_t run_first_step; /* of the runs that it came of */
+	struct run_begin begin; /* of the run that began first of those that it came of */
 	uint64_t onset_step, alert_step;
 	uint64_t loud_blocks; /* since the alert */
 	double gap;	      /* blocks from one loud one to the next, on average */

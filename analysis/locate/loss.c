@@ -275,8 +275,8 @@ static bool is_worse(const struct judge *judge, struct loss_watch *watch, struct
 			.time_ns = (int64_t)since->time_ns,
 			.delay_ns = (int64_t)all_ns},
 		.level = all_ns / since->time_ns,
-		.blocks = (uint64_t)(since->time_ns / fmax(judge->judged.quiet.step_ns, BLOCK_NS)),
-		.loud_blocks = hits,
+		.blocks = (uint32_t)(since->time_ns / fmax(judge->judged.quiet.step_ns, BLOCK_NS)),
+		.loud_blocks = (uint32_t)hits,
 		.loud_ns = (int64_t)excess_above(since, height),
 		.change.evidence = surprise,
 		.dated = true};

@@ -35,7 +35,7 @@ int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
 	*step = run->first_step;
 	if (run->dated)
 		return run->start_ns;
-	*step = signal_onset(&comm->signal, &judge->times, &judge->block, run->first_step,
+	*step = signal_onset(&comm->signal, &judge->times, &judge->block, run_begin(run),
 		judge_comm_latest_level(judge));
 	return step_start_or(&judge->times, *step, run->start_ns);
 }
@@ -47,8 +47,10 @@ static uint64_t change_near(const struct judge *judge, int64_t time_ns)
 	uint64_t step = step_at(&judge->times, time_ns, judge_now_ns(judge), &start_ns);
 	uint64_t earliest =
 		step_at(&judge->times, time_ns - SAMPLE_NS, judge_now_ns(judge), &start_ns);
+	uint64_t from = earliest + judge->block.steps;
 	uint64_t change = signal_onset(&judge->comm->signal, &judge->times, &judge->block,
-		earliest + judge->block.steps, judge_comm_latest_level(judge));
+		(struct run_begin){.first_step = from, .kind_since = from},
+		judge_comm_latest_level(judge));
 
 	return change > earliest + 1 &&
 			       llabs(step_start_ns(&judge->times, change) - time_ns) <= SAMPLE_NS
@@ -72,7 +74,7 @@ static bool begin_later(const struct judge *judge, int64_t began_ns, struct run 
 	run->sums.steps = end - step;
 	run->sums.time_ns = judge_now_ns(judge) - run->start_ns;
 	run->sums.delay_ns = (int64_t)fmin(excess_ns, (double)run->sums.time_ns);
-	run->blocks = 1 + (uint64_t)(run->sums.time_ns / BLOCK_NS);
+	run->blocks = 1 + (uint32_t)(run->sums.time_ns / BLOCK_NS);
 	run->loud_blocks = run->loud_blocks < run->blocks ? run->loud_blocks : run->blocks;
 	run->loud_ns = run->loud_ns < run->sums.time_ns ? run->loud_ns : run->sums.time_ns;
 	return true;

@@ -22,6 +22,7 @@ struct made {
 	int64_t now_ns, step_ns;
 	double noise; /* of a step, as a share; its seed: */
 	uint32_t state;
+	double of_host; /* the share of its delay that is the host's; the rest is the work's */
 	bool told;
 	uint64_t told_at; /* the next step then */
 };
@@ -73,7 +74,10 @@ static void push_step(struct made *made, double longer, double late)
 	int64_t length_ns = (int64_t)(step_ns * (1 + longer + noise));
 	int64_t lost_ns = (int64_t)(step_ns * (late + noise));
 	uint64_t step = made->times.next;
+	struct excess_sums sums = {.steps = 1, .time_ns = length_ns, .delay_ns = lost_ns};
 
+	sums.own[EXCESS_HOST_CPU] = (int64_t)(made->of_host * (double)lost_ns);
+	sums.own[EXCESS_COMPUTE] = lost_ns - sums.own[EXCESS_HOST_CPU];
 	if (made->block.steps++ == 0) {
 		made->block.first_step = step;
 		made->block.start_ns = made->now_ns;
@@ -82,8 +86,7 @@ static void push_step(struct made *made, double longer, double late)
 	signal_take_step(&made->signal, step, (double)lost_ns, false);
 	made->now_ns += length_ns;
 	made->block.time_ns += length_ns;
-	excess_add(&made->sums,
-		&(struct excess_sums){.steps = 1, .time_ns = length_ns, .delay_ns = lost_ns});
+	excess_add(&made->sums, &sums);
 	if (made->block.time_ns + length_ns / 2 >= BLOCK_NS)
 		close_block(made);
 }
@@ -99,7 +102,7 @@ static uint64_t onset_of(const struct made *made)
 	const struct run *run = &made->signal.runs[RUN_QUICK];
 
 	return signal_onset(
-		&made->signal, &made->times, &made->block, run->first_step, run_level(run));
+		&made->signal, &made->times, &made->block, run_begin(run), run_level(run));
 }
 
 /* In steps of any length a change is told, within four blocks or four steps, from the step that it began with. */
@@ -122,6 +125,35 @@ static void a_change_is_told_and_dated(void **state)
 		assert_true(made->told);
 		assert_in_range(made->told_at, begin + 1, begin + 4 * (uint64_t)per_block + 1);
 		assert_in_range(onset_of(made), begin > 1 ? begin - 1 : 0, begin + 1);
+		free(made);
+	}
+}
+
+/*
+ * A host is a little late by itself, when a device becomes slow, or the other way round: as soon as the run is mostly of what came later, it
+ * is dated by that. What is of both from its begin keeps its date.
+ */
+static void a_run_is_dated_by_its_kind(void **state)
+{
+	static const struct {
+		double before, after; /* the host's share */
+		bool moves;
+	} kinds[] = {{0.9, 0.1, true}, {0.1, 0.9, true}, {0.4, 0.1, false}, {0.6, 0.9, false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct made *made = made_new(40000000, 0.02);
+		uint64_t begin, changed;
+
+		push_steps(made, 100, 0, 0);
+		begin = made->times.next;
+		made->of_host = kinds[i].before;
+		push_steps(made, 40, 0.12, 0.12);
+		changed = made->times.next;
+		made->of_host = kinds[i].after;
+		push_steps(made, 50, 0.15, 0.15);
+		assert_in_range(onset_of(made), (kinds[i].moves ? changed : begin) - 5,
+			(kinds[i].moves ? changed : begin) + 5);
 		free(made);
 	}
 }
@@ -303,6 +335,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_change_is_told_and_dated),
+		cmocka_unit_test(a_run_is_dated_by_its_kind),
 		cmocka_unit_test(a_rise_has_its_own_begin),
 		cmocka_unit_test(a_rise_is_measured_from_what_was_before),
 		cmocka_unit_test(two_long_steps_are_enough),

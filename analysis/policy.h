@@ -312,9 +312,10 @@
  * round). Where most of a job's are, less is no fault of one.
  */
 #define WANDERS_MAX 0.25
-#define HOST_WANDERS_NS (MANY * SAMPLE_NS) /* a host that is slow for longer has a reason */
-#define POWER_CAP_STEPS ENOUGH		   /* the latest, in which that is looked at */
-#define UNEVEN_TIMES_MIN 2.0 /* where work is uneven: as much more than the usual difference */
+#define HOST_WANDERS_NS (MANY * SAMPLE_NS) /* a host that is slow for longer has a reason, */
+#define WANDERS_COST_NS SAMPLE_NS /* and one that costs the job more (at most 0.73 s was seen) */
+#define POWER_CAP_STEPS ENOUGH	  /* the latest, in which that is looked at */
+#define UNEVEN_TIMES_MIN 2.0	  /* where work is uneven: as much more than the usual difference */
 
 /* What comes back every so many steps. */
 /* The latest steps are looked at as well as all, so that what began lately does not drown: of each stretch the latest 5/6. */

@@ -38,8 +38,8 @@ struct run {
 	struct change_point change;
 	/* Their steps and time, what was lost, and of ranks what that is made of; of a verdict's ranks, of all of them. */
 	struct excess_sums sums;
-	struct excess_sums peak;  /* the block that lost most */
-	double level; /* summed over blocks */
+	struct excess_sums peak; /* the block that lost most */
+	double level;		 /* summed over blocks */
 	uint64_t first_step;
 	int64_t start_ns, loud_ns;
 	float peak_level;

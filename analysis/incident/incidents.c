@@ -642,9 +642,8 @@ static void refine_onset(struct judge *judge, struct incident *incident)
 		return;
 	for (uint32_t i = 0; i < verdict->rank_count; i++) {
 		const struct signal *signal = &judge->ranks[verdict->ranks[i]].signal;
-		uint64_t onset =
-			signal_onset(signal, &judge->times, &judge->block, incident->begin,
-				signal_latest_level(signal, &judge->times, later, false));
+		uint64_t onset = signal_onset(signal, &judge->times, &judge->block, incident->begin,
+			signal_latest_level(signal, &judge->times, later, false));
 
 		first = onset < first ? onset : first;
 	}

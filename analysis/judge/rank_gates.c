@@ -370,6 +370,16 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 	return !lost.known || is_lost(&lost, 0, 0, dated->level, GATE_SINCE, sheet);
 }
 
+/* The job lost as large a share of its time since a run began as hosts are late by, or surely as much time as none of them costs. */
+static bool is_seen_to_cost(const struct judge *judge, const struct run *run)
+{
+	struct progress_loss lost = lost_since(judge, run);
+	double surely = lost.share - PROGRESS_LOST_ERRORS * lost.error;
+
+	return lost.known &&
+	       (lost.share >= WANDERS_MAX || surely * (double)run_span_ns(run) >= WANDERS_COST_NS);
+}
+
 /*
  * Hosts that launch work for devices differ, now one, now the other, and stall once in a while, without
  * a reason that is seen (Python on H200s: by 7 % for 15 s; by 15 % for 3 to 13 s where the host is what
@@ -388,16 +398,15 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
 		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
-	struct progress_loss lost = lost_since(judge, run);
-	bool seen_to_cost = cause_says_why(why->cause) || run->sums.host_times ||
-			    (lost.known && lost.share >= WANDERS_MAX);
+	bool costs =
+		cause_says_why(why->cause) || run->sums.host_times || is_seen_to_cost(judge, run);
 
 	level = steps_kept_since(&judge->times, run->first_step) <
 				judge->times.next - run->first_step
 			? run_level(run)
 			: signal_latest_level(&state->signal, &judge->times,
 				  steps_since_change(judge, &state->signal, run), true);
-	if (gate_passed(sheet, GATE_WANDERS, level, seen_to_cost ? WANDERS_MAX : INFINITY))
+	if (gate_passed(sheet, GATE_WANDERS, level, costs ? WANDERS_MAX : INFINITY))
 		return true;
 	if (level < MACHINES_DIFFER || run->sums.time_ns < HOST_WANDERS_NS)
 		return false;

@@ -65,8 +65,7 @@ bool periodic_look(const struct signal *signal, const struct step_times *times, 
 	if (!find(values, take_series(signal, times, told, values), &finding))
 		return false;
 
-	uint32_t phase =
-		(uint32_t)((step_oldest(times) + finding.phase) % finding.period_steps);
+	uint32_t phase = (uint32_t)((step_oldest(times) + finding.phase) % finding.period_steps);
 	uint64_t onset = find_onset(times, values, &finding);
 
 	if (periodic->every != finding.period_steps || periodic->phase != phase)

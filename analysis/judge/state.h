@@ -158,8 +158,8 @@ struct incident {
 	struct alert_memory memory;
 	struct excess_sums sums;
 	struct incident_cost cost;
-	double level;		 /* mean over its loud blocks */
-	double least;		 /* below a part of it a block is quiet */
+	double level;		/* mean over its loud blocks */
+	double least;		/* below a part of it a block is quiet */
 	struct run_begin begin; /* of the run that began first of those that it came of */
 	uint64_t onset_step, alert_step;
 	uint64_t loud_blocks; /* since the alert */

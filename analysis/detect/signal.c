@@ -292,12 +292,24 @@ static double leaning_to_work(const struct excess_sums *sums)
 	return ns;
 }
 
+static const struct run_lean *lean_of(const struct run *run)
+{
+	return &run->leans[leaning_to_work(&run->sums) > 0 ? LEANS_TO_WORK : LEANS_TO_HOST];
+}
+
 struct run_begin run_begin(const struct run *run)
 {
-	int side = leaning_to_work(&run->sums) > 0 ? LEANS_TO_WORK : LEANS_TO_HOST;
-
 	return (struct run_begin){.first_step = run->first_step,
-		.kind_since = run->first_step + run->leans[side].after};
+		.kind_since = run->first_step + lean_of(run)->after};
+}
+
+double run_kind_share(const struct run *run)
+{
+	const struct run_lean *lean = lean_of(run);
+
+	return lean->after && run->sums.delay_ns > 0
+		       ? fmin((double)lean->sum_ns / (double)run->sums.delay_ns, 1)
+		       : 1;
 }
 
 static void lean(struct run *run, const struct block *block, const struct excess_sums *sums)

@@ -138,6 +138,8 @@ double run_evidence_in_time(const struct run *run);
 /* Half of the time and more was lost in two blocks and more: their evidence counts in time. */
 bool run_is_of_long_steps(const struct run *run);
 struct run_begin run_begin(const struct run *run);
+/* By how much of its delay that kind outweighs the other since it began; 1 where the run has been of it from its begin. */
+double run_kind_share(const struct run *run);
 /* What its sums are taken from: of every so-many-th step, the others too. */
 int64_t run_span_ns(const struct run *run);
 /* It goes on, has not just begun, and has changed clearly. */

@@ -370,6 +370,13 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 	return !lost.known || is_lost(&lost, 0, 0, dated->level, GATE_SINCE, sheet);
 }
 
+/* A run that began with the host's time is still one of it until a device has, since, surely outweighed that. */
+static bool is_of_host(const struct run *run, const struct explanation *why)
+{
+	return why->verdict_class == VERDICT_HOST_SLOW ||
+	       (why->computes && run_kind_share(run) < PART_SHARE);
+}
+
 /* The job lost as large a share of its time since a run began as hosts are late by, or surely as much time as none of them costs. */
 static bool is_seen_to_cost(const struct judge *judge, const struct run *run)
 {
@@ -394,7 +401,7 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 {
 	double level, before, length;
 
-	if (!run->sums.on_device || why->verdict_class != VERDICT_HOST_SLOW ||
+	if (!run->sums.on_device || !is_of_host(run, why) ||
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
 		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;

@@ -291,7 +291,7 @@
 #define LATEST_STEPS_MIN FEW   /* the fewest that are looked at for hits */
 /* -ln of the probability that a healthy rank is hit in so many steps of a run. */
 #define HIT_SURPRISE 14.0
-#define LONG_HIT_SURPRISE (MOST_SHARE * HIT_SURPRISE) /* of long steps */
+#define LONG_HIT_SURPRISE (HALF_SHARE * HIT_SURPRISE) /* of long steps */
 #define HIT_RANKS MANY /* of so many, one in 20,000 jobs has such a rank by chance, at each look */
 /* ln of how many further looks there are at most, doubling from 4 to half of STEP_HISTORY. */
 #define FURTHER_LOOKS_SURPRISE 1.8

@@ -94,7 +94,7 @@ def make(name, build, work, slowrank):
     if changes.get("attached"):
         add.begin_with_the_record(made, add.report_of(slowrank, record))
     made["note"] = f"made on {time.strftime('%Y-%m-%d', time.gmtime())} by record_mpi.py"
-    add.add(name, record, made)
+    add.add(name, add.unpack(build, record), made)
 
 
 def main():

@@ -140,13 +140,13 @@ uint64_t signal_onset(const struct signal *signal, const struct step_times *time
 
 	/* The block before may hold the first steps, too few of them to show. */
 	uint64_t first = a_block_before(block, begin.first_step);
-	uint64_t of_kind = a_block_before(block, begin.kind_since);
+	uint64_t of_side = a_block_before(block, begin.side_since);
 	double usual = usual_before(times, first);
 
 	if (first < oldest)
 		first = oldest;
-	if (of_kind < first)
-		of_kind = first;
+	if (of_side < first)
+		of_side = first;
 	for (uint64_t s = first; s < times->next; s++) {
 		double length = step_length_ns(times, s), value = signal_step_ns(signal, times, s);
 
@@ -155,12 +155,12 @@ uint64_t signal_onset(const struct signal *signal, const struct step_times *time
 		lengths[count++] = length;
 	}
 	memcpy(sorted, lengths, sizeof(sorted));
-	skipped = of_kind - first;
+	skipped = of_side - first;
 	size_t onset = change_onset(values + skipped, lengths + skipped, count - skipped,
 		lower_median_double(sorted, count), level);
 
 	/* Loud through all of the history: it began with the run. */
-	return onset == 0 && of_kind > begin.kind_since ? begin.kind_since : of_kind + onset;
+	return onset == 0 && of_side > begin.side_since ? begin.side_since : of_side + onset;
 }
 
 static void push_past(struct signal *signal, float level)
@@ -294,16 +294,16 @@ static double leaning_to_work(const struct excess_sums *sums)
 
 static const struct run_lean *lean_of(const struct run *run)
 {
-	return &run->leans[leaning_to_work(&run->sums) > 0 ? LEANS_TO_WORK : LEANS_TO_HOST];
+	return &run->leans[leaning_to_work(&run->sums) > 0 ? SIDE_WORK : SIDE_HOST];
 }
 
 struct run_begin run_begin(const struct run *run)
 {
-	return (struct run_begin){.first_step = run->first_step,
-		.kind_since = run->first_step + lean_of(run)->after};
+	return (struct run_begin){
+		.first_step = run->first_step, .side_since = run->first_step + lean_of(run)->after};
 }
 
-double run_kind_share(const struct run *run)
+double run_side_share(const struct run *run)
 {
 	const struct run_lean *lean = lean_of(run);
 
@@ -316,10 +316,10 @@ static void lean(struct run *run, const struct block *block, const struct excess
 {
 	double to_work_ns = leaning_to_work(sums);
 
-	for (int side = 0; side < LEANS_NR; side++) {
+	for (int side = 0; side < SIDE_NR; side++) {
 		struct run_lean *lean = &run->leans[side];
 
-		lean->sum_ns += (float)(side == LEANS_TO_WORK ? to_work_ns : -to_work_ns);
+		lean->sum_ns += (float)(side == SIDE_WORK ? to_work_ns : -to_work_ns);
 		if (lean->sum_ns >= 0)
 			continue;
 		lean->sum_ns = 0;

@@ -24,14 +24,14 @@ struct block {
  */
 enum run_kind { RUN_QUICK = 0, RUN_SLOW = 1, RUN_STEEP = 2, RUN_NR = 3 };
 
-/* Since when, in steps after a run's first, its delay is of one kind rather than the other: its sum is above 0 since then. */
+/* Whose time a delay is: that of what does the work (a device, or the CPU where there is none), or the host's. */
+enum run_side { SIDE_WORK = 0, SIDE_HOST = 1, SIDE_NR = 2 };
+
+/* By how much more it is of a side than of the other, summed over blocks, not below 0; and since when it is above, in steps after a run's first. */
 struct run_lean {
 	float sum_ns;
 	uint32_t after;
 };
-
-/* Whose time the delay is: that of what does the work (a device, or the CPU where there is none), or the host's. */
-enum { LEANS_TO_WORK = 0, LEANS_TO_HOST = 1, LEANS_NR = 2 };
 
 /* The blocks of a signal since its sum left 0. */
 struct run {
@@ -51,7 +51,7 @@ struct run {
 	bool peak_dropped; /* it outweighed all other blocks, and is no part of them any more */
 	/* Of the blocks in which it was suspected: what was lost, and what a replay without the suspects gains. */
 	int64_t suspect_delay_ns, suspect_gain_ns;
-	struct run_lean leans[LEANS_NR];
+	struct run_lean leans[SIDE_NR]; /* by enum run_side */
 };
 
 struct signal {
@@ -94,12 +94,12 @@ double signal_height_of_hits(
 /* In how many of so many latest steps more than a share of the step was lost. Those of a fault that was told of are no tries. */
 uint64_t signal_hits(const struct signal *signal, const struct step_times *times,
 	uint64_t step_count, double share, uint64_t *tries);
-/* Steps of a run: its first, and the one since which its delay is of the kind that most of it is. */
+/* Steps of a run: its first, and the one since which its delay is of the side that most of it is of. */
 struct run_begin {
-	uint64_t first_step, kind_since;
+	uint64_t first_step, side_since;
 };
 
-/* The first step of a change to a level, of a run, and of its kind. block: the open one, or the last. */
+/* The first step of a change to a level, of a run, and of its side. block: the open one, or the last. */
 uint64_t signal_onset(const struct signal *signal, const struct step_times *times,
 	const struct block *block, struct run_begin begin, double level);
 
@@ -138,8 +138,8 @@ double run_evidence_in_time(const struct run *run);
 /* Half of the time and more was lost in two blocks and more: their evidence counts in time. */
 bool run_is_of_long_steps(const struct run *run);
 struct run_begin run_begin(const struct run *run);
-/* By how much of its delay that kind outweighs the other since it began; 1 where the run has been of it from its begin. */
-double run_kind_share(const struct run *run);
+/* By how much of its delay that side outweighs the other since then; 1 where the run has been of it from its begin. */
+double run_side_share(const struct run *run);
 /* What its sums are taken from: of every so-many-th step, the others too. */
 int64_t run_span_ns(const struct run *run);
 /* It goes on, has not just begun, and has changed clearly. */

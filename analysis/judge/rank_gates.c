@@ -374,7 +374,7 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 static bool is_of_host(const struct run *run, const struct explanation *why)
 {
 	return why->verdict_class == VERDICT_HOST_SLOW ||
-	       (why->computes && run_kind_share(run) < HALF_SHARE);
+	       (why->computes && run_side_share(run) < HALF_SHARE);
 }
 
 /* The job lost as large a share of its time since a run began as hosts are late by, or surely as much time as none of them costs. */

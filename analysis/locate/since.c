@@ -49,7 +49,7 @@ static uint64_t change_near(const struct judge *judge, int64_t time_ns)
 		step_at(&judge->times, time_ns - SAMPLE_NS, judge_now_ns(judge), &start_ns);
 	uint64_t from = earliest + judge->block.steps;
 	uint64_t change = signal_onset(&judge->comm->signal, &judge->times, &judge->block,
-		(struct run_begin){.first_step = from, .kind_since = from},
+		(struct run_begin){.first_step = from, .side_since = from},
 		judge_comm_latest_level(judge));
 
 	return change > earliest + 1 &&

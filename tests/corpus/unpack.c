@@ -31,8 +31,8 @@ static int read_file(const char *path, struct bytes *bytes)
 	bytes->length = 0;
 	bytes->list = malloc(capacity);
 	while (bytes->list) {
-		size_t count = fread(
-			bytes->list + bytes->length, 1, capacity - bytes->length, file);
+		size_t count =
+			fread(bytes->list + bytes->length, 1, capacity - bytes->length, file);
 
 		bytes->length += count;
 		if (bytes->length < capacity)
@@ -86,8 +86,8 @@ static bool write_unpacked(const uint8_t *frame, size_t length, uint8_t *payload
 
 static bool unpack(const struct bytes *record, uint8_t *payload, FILE *out)
 {
-	bool plain = record->length >= 12 &&
-		     frame_get_u32(record->list + 8) == RECORD_VERSION_PLAIN;
+	bool plain =
+		record->length >= 12 && frame_get_u32(record->list + 8) == RECORD_VERSION_PLAIN;
 
 	for (size_t i = 0; i < record->length;) {
 		size_t length = plain ? 0 : packed_frame(record->list + i, record->length - i);

@@ -155,8 +155,10 @@ static double evidence_of_lasting(const struct judge *judge, const struct run *r
  * slices too short to be seen one by one are what ranks do to each other.
  */
 static double contention_evidence_needed(
-	const struct judge *judge, uint32_t rank, const struct run *run, double level)
+	const struct judge *judge, uint32_t rank, const struct run *run)
 {
+	double level = run_level(run);
+
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct excess_sums *sums = &run->sums;
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
@@ -196,6 +198,12 @@ struct dated judge_date_run(
 	return dated;
 }
 
+/* A run as a verdict would date it, and what the job lost since it began. */
+struct weighed {
+	struct dated dated;
+	struct progress_loss lost;
+};
+
 /* What the job does less in a second since a time than before another, which is no later. */
 static struct progress_loss lost_from(
 	const struct judge *judge, int64_t usual_until_ns, int64_t from_ns)
@@ -221,13 +229,11 @@ static struct progress_loss lost_since(const struct judge *judge, const struct r
  * the time, or that the job lost as much by, is no such host; where all become slow, one may be the first for a moment.
  */
 static double evidence_of_device_host(
-	const struct judge *judge, const struct run *run, double level)
+	const struct judge *judge, const struct run *run, const struct progress_loss *lost)
 {
-	struct progress_loss lost = lost_since(judge, run);
-
 	if (run_span_ns(run) < QUICK_BLOCKS_MIN * BLOCK_NS)
 		return INFINITY;
-	return fmax(level, lost.known ? lost.share : 0) < HALF_SHARE
+	return fmax(run_level(run), lost->known ? lost->share : 0) < HALF_SHARE
 		       ? EVIDENCE_HIGH
 		       : evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);
 }
@@ -246,11 +252,9 @@ static double latest_of_device(const struct judge *judge, uint32_t rank, const s
  * Devices and what feeds them differ for a second, too, now one, now the other. What is no more than that must last where nothing
  * tells why, and the job surely loses by it, if that can be told.
  */
-static double evidence_of_small_device(const struct judge *judge, const struct run *run)
+static double evidence_of_small_device(const struct progress_loss *lost)
 {
-	struct progress_loss lost = lost_since(judge, run);
-
-	return lost.known && lost.share < CHANCE_UNITS * lost.error ? INFINITY : EVIDENCE_HIGH;
+	return lost->known && lost->share < CHANCE_UNITS * lost->error ? INFINITY : EVIDENCE_HIGH;
 }
 
 /*
@@ -259,28 +263,28 @@ static double evidence_of_small_device(const struct judge *judge, const struct r
  * thing must last four blocks, or three where a step alone takes as long as a block.
  */
 static double evidence_needed(const struct judge *judge, uint32_t rank, const struct run *run,
-	const struct explanation *why, double level)
+	const struct explanation *why, const struct progress_loss *lost)
 {
 	const struct excess_sums *sums = &run->sums;
 	bool irregular = judge->block.irregular * 2 > judge->block.steps;
 
 	if (why->cause == CAUSE_CPU_CONTENTION)
-		return contention_evidence_needed(judge, rank, run, level);
+		return contention_evidence_needed(judge, rank, run);
 	if (cause_rule(why->cause)->proof == PROOF_IF_LASTS)
 		return evidence_of_lasting(judge, run, EVIDENCE_LASTING);
 	/* Any rank's runtime collects now and then, by chance in three steps in a row, or in four of eleven. */
-	if (why->cause == CAUSE_GARBAGE_COLLECTION && level < COLLECTOR_SHARE_MIN)
+	if (why->cause == CAUSE_GARBAGE_COLLECTION && run_level(run) < COLLECTOR_SHARE_MIN)
 		return evidence_of_lasting(
 			judge, run, run->small ? EVIDENCE_DOUBLE : EVIDENCE_LASTING);
 	if (why->computes && sums->on_device && !cause_says_why(why->cause) &&
 		latest_of_device(judge, rank, run) < LARGE_SHARE_MIN)
-		return evidence_of_small_device(judge, run);
+		return evidence_of_small_device(lost);
 	/* Waits alone say that a device is slow, nothing besides does. */
 	if ((irregular || sums->host_times) && why->computes)
 		return evidence_of_lasting(judge, run, EVIDENCE_DOUBLE);
 	if (why->verdict_class == VERDICT_HOST_SLOW && !cause_says_why(why->cause))
 		return sums->on_device || sums->host_times
-			       ? evidence_of_device_host(judge, run, level)
+			       ? evidence_of_device_host(judge, run, lost)
 		       : run->loud_blocks >= LASTING_BLOCKS
 			       ? CHANGE_THRESHOLD
 			       : evidence_of_lasting(judge, run, EVIDENCE_LASTING);
@@ -346,14 +350,14 @@ static bool is_lost(const struct progress_loss *lost, double least, double allow
  * as much since the step, too, from which a verdict would date it.
  */
 static bool makes_steps_longer(const struct judge *judge, const struct signal *signal,
-	const struct run *run, const struct dated *dated, struct gate_sheet *sheet)
+	const struct run *run, const struct weighed *weighed, struct gate_sheet *sheet)
 {
 	const struct run *later = &signal->runs[RUN_QUICK];
 	double gain_ns = (double)run->suspect_gain_ns, delay_ns = (double)run->suspect_delay_ns;
 	/* Held against its own past, a rank gains what it took longer, whether or not the job did. */
 	bool own_past = 2 * run->sums.past_ns > run->sums.delay_ns;
 	bool gains = !own_past && gain_ns >= GAIN_SHARE_MIN * delay_ns;
-	struct progress_loss lost = lost_since(judge, run);
+	struct progress_loss lost = weighed->lost;
 
 	if (!lost.known && later->blocks && later->first_step > run->first_step)
 		lost = lost_since(judge, later);
@@ -366,8 +370,8 @@ static bool makes_steps_longer(const struct judge *judge, const struct signal *s
 		return false;
 	if (!run->sums.on_device)
 		return true;
-	lost = lost_from(judge, dated->start_ns, dated->start_ns);
-	return !lost.known || is_lost(&lost, 0, 0, dated->level, GATE_SINCE, sheet);
+	lost = lost_from(judge, weighed->dated.start_ns, weighed->dated.start_ns);
+	return !lost.known || is_lost(&lost, 0, 0, weighed->dated.level, GATE_SINCE, sheet);
 }
 
 /* A run that began with the host's time is still one of it until a device has, since, surely outweighed that. */
@@ -378,13 +382,12 @@ static bool is_of_host(const struct run *run, const struct explanation *why)
 }
 
 /* The job lost as large a share of its time since a run began as hosts are late by, or surely as much time as none of them costs. */
-static bool is_seen_to_cost(const struct judge *judge, const struct run *run)
+static bool is_seen_to_cost(const struct run *run, const struct progress_loss *lost)
 {
-	struct progress_loss lost = lost_since(judge, run);
-	double surely = lost.share - PROGRESS_LOST_ERRORS * lost.error;
+	double surely = lost->share - PROGRESS_LOST_ERRORS * lost->error;
 
-	return lost.known &&
-	       (lost.share >= WANDERS_MAX || surely * (double)run_span_ns(run) >= WANDERS_COST_NS);
+	return lost->known &&
+	       (lost->share >= WANDERS_MAX || surely * (double)run_span_ns(run) >= WANDERS_COST_NS);
 }
 
 /*
@@ -397,7 +400,8 @@ static bool is_seen_to_cost(const struct judge *judge, const struct run *run)
  * slow. So where nothing says why, that it costs the job something must be seen: in what the job did before, or in what was launched.
  */
 static bool is_more_than_wandering(const struct judge *judge, const struct rank_state *state,
-	const struct run *run, const struct explanation *why, struct gate_sheet *sheet)
+	const struct run *run, const struct progress_loss *lost, const struct explanation *why,
+	struct gate_sheet *sheet)
 {
 	double level, before, length;
 
@@ -406,7 +410,7 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
 		return true;
 	bool costs =
-		cause_says_why(why->cause) || run->sums.host_times || is_seen_to_cost(judge, run);
+		cause_says_why(why->cause) || run->sums.host_times || is_seen_to_cost(run, lost);
 
 	level = steps_kept_since(&judge->times, run->first_step) <
 				judge->times.next - run->first_step
@@ -455,28 +459,28 @@ static bool is_good_part(
  * something slows all, which a rank was late for beforehand, or before others were.
  */
 static bool has_its_part(const struct judge *judge, const struct signal *signal,
-	const struct run *run, const struct dated *dated, const struct explanation *why,
+	const struct run *run, const struct weighed *weighed, const struct explanation *why,
 	struct gate_sheet *sheet)
 {
-	uint64_t half = (judge->times.next - dated->step) / 2;
+	uint64_t half = (judge->times.next - weighed->dated.step) / 2;
+	int64_t start_ns = weighed->dated.start_ns;
 	struct progress_loss lost;
 
 	if (cause_says_why(why->cause))
 		return true;
-	lost = lost_since(judge, run);
-	if (!is_good_part(run_share(run), &lost, GATE_PART, sheet))
+	if (!is_good_part(run_share(run), &weighed->lost, GATE_PART, sheet))
 		return false;
 	if (half == 0)
 		return true;
-	lost = lost_from(judge, dated->start_ns,
-		step_start_or(&judge->times, judge->times.next - half, dated->start_ns));
+	lost = lost_from(
+		judge, start_ns, step_start_or(&judge->times, judge->times.next - half, start_ns));
 	return is_good_part(signal_latest_level(signal, &judge->times, half, false), &lost,
 		GATE_PART_NOW, sheet);
 }
 
 /* Of a known class, and nothing that hosts, devices or programs do by themselves. */
 static bool is_explained(const struct judge *judge, uint32_t rank, const struct run *run,
-	const struct dated *dated, const struct explanation *why, struct gate_sheet *sheet)
+	const struct weighed *weighed, const struct explanation *why, struct gate_sheet *sheet)
 {
 	const struct rank_state *state = &judge->ranks[rank];
 
@@ -491,9 +495,9 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 	if (why->computes && !gate_passed(sheet, GATE_UNEVEN, run_level(run),
 				     UNEVEN_TIMES_MIN * judge_uneven_level(judge)))
 		return false;
-	return has_its_part(judge, &state->signal, run, dated, why, sheet) &&
+	return has_its_part(judge, &state->signal, run, weighed, why, sheet) &&
 	       gate_is(sheet, GATE_LAUNCHES, judge_launches_prove(judge, rank, run, why)) &&
-	       is_more_than_wandering(judge, state, run, why, sheet);
+	       is_more_than_wandering(judge, state, run, &weighed->lost, why, sheet);
 }
 
 /*
@@ -514,7 +518,7 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 {
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct run *run = &state->signal.runs[kind];
-	struct dated dated;
+	struct weighed weighed;
 	bool certain;
 
 	if (!small_is_certain(judge, run) &&
@@ -522,9 +526,10 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 		return false;
 	if (!run_is_large(&state->signal, &judge->times, kind, judge->judged.noise_scale, sheet))
 		return false;
-	dated = judge_date_run(judge, &state->signal, run);
-	if (!makes_steps_longer(judge, &state->signal, run, &dated, sheet) ||
-		!has_gone_on(judge, run, &dated, sheet))
+	weighed.dated = judge_date_run(judge, &state->signal, run);
+	weighed.lost = lost_since(judge, run);
+	if (!makes_steps_longer(judge, &state->signal, run, &weighed, sheet) ||
+		!has_gone_on(judge, run, &weighed.dated, sheet))
 		return false;
 	certain = throttled_beyond_doubt(&run->sums, run_least(run)) ||
 		  stopped_beyond_doubt(judge, rank, run, run_least(run));
@@ -532,16 +537,18 @@ bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind
 		return false;
 	/* Why is asked last: it takes longer than all else. */
 	judge_explain_run(judge, rank, run, why);
-	return is_explained(judge, rank, run, &dated, why, sheet) &&
+	return is_explained(judge, rank, run, &weighed, why, sheet) &&
 	       (certain || gate_passed(sheet, GATE_EVIDENCE, run_evidence_in_time(run),
-				   evidence_needed(judge, rank, run, why, run_level(run))));
+				   evidence_needed(judge, rank, run, why, &weighed.lost)));
 }
 
 bool judge_evidence_suffices(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct explanation *why, struct gate_sheet *sheet)
 {
+	const struct progress_loss lost = lost_since(judge, run);
+
 	judge_explain_run(judge, rank, run, why);
 	return gate_is(sheet, GATE_CLASS, why->verdict_class != VERDICT_UNKNOWN) &&
 	       gate_passed(sheet, GATE_EVIDENCE, run_evidence_in_time(run),
-		       evidence_needed(judge, rank, run, why, run_level(run)));
+		       evidence_needed(judge, rank, run, why, &lost));
 }

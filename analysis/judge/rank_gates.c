@@ -157,10 +157,9 @@ static double evidence_of_lasting(const struct judge *judge, const struct run *r
 static double contention_evidence_needed(
 	const struct judge *judge, uint32_t rank, const struct run *run)
 {
-	double level = run_level(run);
-
 	const struct rank_state *state = &judge->ranks[rank];
 	const struct excess_sums *sums = &run->sums;
+	double level = run_level(run);
 	int64_t until_ns = judge->block.start_ns + judge->block.time_ns;
 	int64_t excess_ns = sums->own[EXCESS_PREEMPTED] - sums->control[EXCESS_PREEMPTED];
 	struct evidence_preempted by;

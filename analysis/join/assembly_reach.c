@@ -131,19 +131,13 @@ static void raise_all(struct assembly *assembly, uint32_t number)
  * Sends and receives of a device that overlap on one stream are a group, and what starts together on two streams is
  * released together: either shows in any order, so all of it lies on the same side.
  */
-static struct stream_position end_of_group(
-	const struct assembly *assembly, uint32_t number, struct stream_position at)
+static size_t end_of_group(const struct packed_step *entry, size_t end)
 {
-	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	const struct part_kind *last = packed_kind(entry, end - 1);
+	int64_t together_ns = entry->times[end - 1].arrival.value + TOGETHER_NS;
+	int64_t end_ns = entry->times[end - 1].departure.value;
 
-	if (at.part == 0 || at.entry >= rank->entry_count)
-		return at;
-	const struct packed_step *entry = stream_at(rank, at.entry)->entry;
-	const struct part_kind *last = packed_kind(entry, at.part - 1);
-	int64_t together_ns = entry->times[at.part - 1].arrival.value + TOGETHER_NS;
-	int64_t end_ns = entry->times[at.part - 1].departure.value;
-
-	for (size_t p = at.part; p < entry->part_count && part_kind_is_device_message(last); p++) {
+	for (size_t p = end; p < entry->part_count && part_kind_is_device_message(last); p++) {
 		const struct part_kind *kind = packed_kind(entry, p);
 		int64_t arrival_ns = entry->times[p].arrival.value;
 		int64_t departure_ns = entry->times[p].departure.value;
@@ -154,47 +148,46 @@ static struct stream_position end_of_group(
 		if (!part_kind_is_device_message(kind) ||
 			arrival_ns >= (same ? end_ns : together_ns))
 			continue;
-		at.part = p + 1;
+		end = p + 1;
 		if (same && departure_ns > end_ns)
 			end_ns = departure_ns;
 	}
-	return at;
+	return end;
 }
 
 /*
  * A device's calls on one communicator and stream begin in their order. Where they are told in another, some times are other
  * calls' (assembly_retold.c), and what was called before the last one lies before the cut as well.
  */
-static struct stream_position end_of_disorder(
-	const struct assembly *assembly, uint32_t number, struct stream_position at)
+static size_t end_of_disorder(const struct packed_step *entry, size_t end)
 {
-	const struct rank_stream *rank = &assembly->streams->ranks[number];
-
-	if (at.part == 0 || at.entry >= rank->entry_count)
-		return at;
-	const struct packed_step *entry = stream_at(rank, at.entry)->entry;
-	const struct part_kind *last = packed_kind(entry, at.part - 1);
-	uint64_t sequence = packed_sequence(entry, at.part - 1);
+	const struct part_kind *last = packed_kind(entry, end - 1);
+	uint64_t sequence = packed_sequence(entry, end - 1);
 
 	if (!(last->flags & PART_DEVICE_TIME) || part_kind_is_message(last))
-		return at;
-	for (size_t p = at.part; p < entry->part_count; p++) {
+		return end;
+	for (size_t p = end; p < entry->part_count; p++) {
 		const struct part_kind *kind = packed_kind(entry, p);
 
 		if (kind->communicator_id == last->communicator_id &&
 			kind->stream == last->stream && !part_kind_is_message(kind) &&
 			packed_sequence(entry, p) < sequence)
-			at.part = p + 1;
+			end = p + 1;
 	}
-	return at;
+	return end;
 }
 
 /* Moves a rank's cut on, and takes what lies between with it. */
 static void move_to(struct assembly *assembly, uint32_t number, struct stream_position at)
 {
+	const struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct rank_scan *scan = &assembly->scans[number];
 
-	at = end_of_disorder(assembly, number, end_of_group(assembly, number, at));
+	if (at.part > 0 && at.entry < rank->entry_count) {
+		const struct packed_step *entry = stream_at(rank, at.entry)->entry;
+
+		at.part = end_of_disorder(entry, end_of_group(entry, at.part));
+	}
 	note_parts(assembly, number, scan->at, at);
 	scan->at = at;
 	scan->found = true;

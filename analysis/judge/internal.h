@@ -322,8 +322,6 @@ void judge_late_samples(struct judge *judge);
 void judge_follow_unmeasured(struct judge *judge);
 /* Of the run of slow transfers: its first step, and that step's start. */
 int64_t judge_comm_onset(const struct judge *judge, uint64_t *step);
-/* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */
-double judge_comm_latest_level(const struct judge *judge);
 
 /* incident/periods.c: takes a step of a rank that has a place. */
 void judge_periodic_take(struct judge *judge, const struct rank_state *state, uint64_t step,

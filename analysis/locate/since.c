@@ -16,7 +16,8 @@ int64_t judge_before_now(const struct judge *judge, int64_t length_ns, uint64_t 
 	return start_ns < from_ns ? start_ns : from_ns;
 }
 
-double judge_comm_latest_level(const struct judge *judge)
+/* By what share of the time transfers are longer, in the run or in its latest steps, whatever is more. */
+static double latest_level(const struct judge *judge)
 {
 	uint64_t steps = steps_kept_since(&judge->times, 0);
 	const struct comm_state *comm = judge->comm;
@@ -35,8 +36,8 @@ int64_t judge_comm_onset(const struct judge *judge, uint64_t *step)
 	*step = run->first_step;
 	if (run->dated)
 		return run->start_ns;
-	*step = signal_onset(&comm->signal, &judge->times, &judge->block, run_begin(run),
-		judge_comm_latest_level(judge));
+	*step = signal_onset(
+		&comm->signal, &judge->times, &judge->block, run_begin(run), latest_level(judge));
 	return step_start_or(&judge->times, *step, run->start_ns);
 }
 
@@ -49,8 +50,7 @@ static uint64_t change_near(const struct judge *judge, int64_t time_ns)
 		step_at(&judge->times, time_ns - SAMPLE_NS, judge_now_ns(judge), &start_ns);
 	uint64_t from = earliest + judge->block.steps;
 	uint64_t change = signal_onset(&judge->comm->signal, &judge->times, &judge->block,
-		(struct run_begin){.first_step = from, .side_since = from},
-		judge_comm_latest_level(judge));
+		(struct run_begin){.first_step = from, .side_since = from}, latest_level(judge));
 
 	return change > earliest + 1 &&
 			       llabs(step_start_ns(&judge->times, change) - time_ns) <= SAMPLE_NS

@@ -234,6 +234,13 @@ static inline struct cell_stream *grid_stream_of(
 	return &grid->streams[cell - grid->cells];
 }
 
+/* So many of a row's cells, in order of departure, ended before one of them came. */
+static inline uint32_t grid_ended_before(
+	const struct step_grid *grid, const struct grid_row *row, uint32_t c)
+{
+	return row->overlapped ? grid->streams[c].needs : c - row->first_cell;
+}
+
 /* The cell at a place of a row, in the order in which peers are compared. */
 static inline uint32_t grid_cell_at(
 	const struct step_grid *grid, const struct grid_row *row, uint32_t position)

@@ -86,8 +86,7 @@ void grid_order_instances(struct step_grid *grid)
 		while (ordering.started[r] < row->cell_count) {
 			uint32_t c = row->first_cell + ordering.started[r];
 
-			if ((row->overlapped ? grid->streams[c].needs : ordering.started[r]) >
-				ordering.ended[r])
+			if (grid_ended_before(grid, row, c) > ordering.ended[r])
 				break;
 			ordering.started[r]++;
 			start_cell(&ordering, row, c);

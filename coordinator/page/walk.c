@@ -83,7 +83,7 @@ static uint32_t cell_before(const struct step_grid *grid, uint32_t c)
 {
 	const struct grid_row *row = &grid->rows[grid->cells[c].row];
 
-	return cell_left(grid, row, row->overlapped ? grid->streams[c].needs : c - row->first_cell);
+	return cell_left(grid, row, grid_ended_before(grid, row, c));
 }
 
 static int64_t held_ns(const struct blame *blame, uint32_t instance, uint32_t member)

@@ -6,49 +6,39 @@
  *     unpack RECORD OUT
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <zstd.h>
 
 #include "coordinator/record/format.h"
 
 struct bytes {
-	uint8_t *list;
+	const uint8_t *list;
 	size_t length;
 };
 
-static int read_file(const char *path, struct bytes *bytes)
+static int map_file(const char *path, struct bytes *bytes)
 {
-	FILE *file = fopen(path, "rb");
-	size_t capacity = 1 << 20;
-	int error = 0;
+	int file = open(path, O_RDONLY | O_CLOEXEC), error = 0;
+	struct stat status;
+	void *list = MAP_FAILED;
 
-	if (!file)
+	if (file < 0)
 		return -errno;
-	bytes->length = 0;
-	bytes->list = malloc(capacity);
-	while (bytes->list) {
-		size_t count =
-			fread(bytes->list + bytes->length, 1, capacity - bytes->length, file);
-
-		bytes->length += count;
-		if (bytes->length < capacity)
-			break;
-		uint8_t *larger = realloc(bytes->list, capacity * 2);
-
-		if (!larger)
-			free(bytes->list);
-		bytes->list = larger;
-		capacity *= 2;
-	}
-	if (!bytes->list)
-		error = -ENOMEM;
-	else if (ferror(file))
-		error = -EIO;
-	fclose(file);
+	if (fstat(file, &status) == 0)
+		list = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+	if (list == MAP_FAILED)
+		error = -errno;
+	else
+		*bytes = (struct bytes){list, (size_t)status.st_size};
+	close(file);
 	return error;
 }
 
@@ -110,7 +100,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s RECORD OUT\n", argv[0]);
 		return 2;
 	}
-	int error = read_file(argv[1], &record);
+	int error = map_file(argv[1], &record);
 
 	if (error < 0) {
 		fprintf(stderr, "%s: %s\n", argv[1], strerror(-error));
@@ -124,7 +114,6 @@ int main(int argc, char **argv)
 	}
 	if (!written)
 		fprintf(stderr, "%s: cannot be written: %s\n", argv[2], strerror(errno));
-	free(record.list);
 	free(payload);
 	return written ? 0 : 1;
 }

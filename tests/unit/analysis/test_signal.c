@@ -133,7 +133,7 @@ static void a_change_is_told_and_dated(void **state)
  * A host is a little late by itself, when a device becomes slow, or the other way round: as soon as the run is mostly of what came later, it
  * is dated by that. What is of both from its begin keeps its date.
  */
-static void a_run_is_dated_by_its_kind(void **state)
+static void a_run_is_dated_by_its_side(void **state)
 {
 	static const struct {
 		double before, after; /* the host's share */
@@ -335,7 +335,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_change_is_told_and_dated),
-		cmocka_unit_test(a_run_is_dated_by_its_kind),
+		cmocka_unit_test(a_run_is_dated_by_its_side),
 		cmocka_unit_test(a_rise_has_its_own_begin),
 		cmocka_unit_test(a_rise_is_measured_from_what_was_before),
 		cmocka_unit_test(two_long_steps_are_enough),

@@ -18,6 +18,17 @@ struct call {
 	bool timed, taken;
 };
 
+/*
+ * A communicator. Its calls' kernels follow each other in the order of the calls, also from several streams; but an event
+ * before a call tells when the call's own stream came to it, and not when the kernel could begin.
+ */
+struct lane {
+	uint64_t handle;
+	int64_t launched_ns; /* the latest kernel; several calls of a group have one */
+	int64_t stop_ns;
+	int64_t free_ns; /* when the kernel before it ended */
+};
+
 struct call_times {
 	size_t call_count, event_count, lane_count;
 	size_t checked; /* calls of which none can be handed out */
@@ -25,7 +36,7 @@ struct call_times {
 	uint64_t number;
 	int64_t settled_ns, heard_ns;
 	struct call_times_counts counts;
-	uint64_t lanes[LANES_MAX];    /* communicators: calls of one follow each other */
+	struct lane lanes[LANES_MAX];
 	struct call calls[CALLS_MAX]; /* ascending by time */
 	struct call_times_event events[EVENTS_MAX];
 };
@@ -44,15 +55,34 @@ void call_times_destroy(struct call_times *times)
 	free(times);
 }
 
-static uint8_t lane_of(struct call_times *times, uint64_t handle)
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static size_t lane_of(struct call_times *times, uint64_t handle)
 {
 	size_t lane = 0;
 
-	while (lane < times->lane_count && times->lanes[lane] != handle)
+	while (lane < times->lane_count && times->lanes[lane].handle != handle)
 		lane++;
 	if (lane == times->lane_count && lane < LANES_MAX)
-		times->lanes[times->lane_count++] = handle;
-	return (uint8_t)(1 + lane);
+		times->lanes[times->lane_count++] = (struct lane){.handle = handle};
+	return lane;
+}
+
+/* When the kernel before that of an event had ended; 0: not known. */
+static int64_t free_since(struct call_times *times, const struct call_times_event *event)
+{
+	size_t at = lane_of(times, event->handle);
+	struct lane *lane = &times->lanes[at];
+
+	if (at == LANES_MAX)
+		return 0;
+	if (event->launched.value > lane->launched_ns)
+		*lane = (struct lane){event->handle, event->launched.value, event->stop.value,
+			lane->stop_ns};
+	return event->launched.value == lane->launched_ns ? lane->free_ns : 0;
 }
 
 /* What was handed out makes room. */
@@ -116,7 +146,10 @@ void call_times_event(struct call_times *times, const struct call_times_event *e
 		times->counts.dropped++;
 		return;
 	}
-	times->events[times->event_count++] = *event;
+	struct call_times_event *kept = &times->events[times->event_count++];
+
+	*kept = *event;
+	kept->start.value = later(event->start.value, free_since(times, event));
 	times->news = true;
 }
 
@@ -145,11 +178,6 @@ static size_t first_since(const struct call_times *times, int64_t time_ns)
 	return low;
 }
 
-static int64_t later(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 static int64_t earlier(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -174,7 +202,7 @@ static bool give_times(struct call_times *times, const struct call_times_event *
 		call->part.flags &= (uint8_t)~PART_ENQUEUE_ONLY;
 		call->part.flags |= PART_DEVICE_TIME;
 		if (!call->thread)
-			call->part.stream = lane_of(times, call->handle);
+			call->part.stream = (uint8_t)(1 + lane_of(times, call->handle));
 		/* A device without work is ready before the kernel is there. */
 		call->part.departure.value = later(event->stop.value, call->part.enqueue.value);
 		call->part.arrival.value = earlier(call->part.departure.value,

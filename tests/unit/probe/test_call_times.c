@@ -234,12 +234,47 @@ static void test_by_thread_and_moment(void **state)
 	call_times_destroy(times);
 }
 
+/* Of two streams, the second of which has nothing else to do: NCCL makes its kernel wait for the one before it. */
+static void test_one_after_another(void **state)
+{
+	struct call_times *times = begin();
+	struct call_times_event done = {.handle = 1,
+		.entered = {11 * S + MS - 1000},
+		.returned = {11 * S + MS + 10000},
+		.launched = {11 * S + MS + 9000},
+		.start = {11 * S + MS},
+		.stop = {11 * S + 7 * MS}};
+	struct collective_part part;
+
+	(void)state;
+	call(times, 0, 11 * S, 1);
+	call(times, 1, 11 * S + MS, 1); /* two calls of a group: one kernel */
+	call(times, 2, 11 * S + MS + 2000, 1);
+	call(times, 3, 11 * S + 2 * MS, 2); /* another communicator's */
+	event(times, 11 * S, 1, 11 * S + 4 * MS, 11 * S + 6 * MS);
+	call_times_event(times, &done);
+	done.entered.value += 2000;
+	call_times_event(times, &done);
+	event(times, 11 * S + 2 * MS, 2, 11 * S + 3 * MS, 11 * S + 9 * MS);
+	assert_int_equal(take(times, 11 * S + 20 * MS, &part), 1);
+	assert_int_equal(part.arrival.value, 11 * S + 4 * MS);
+	for (uint64_t number = 2; number <= 3; number++) {
+		assert_int_equal(take(times, 11 * S + 20 * MS, &part), number);
+		assert_int_equal(part.arrival.value, 11 * S + 6 * MS);
+		assert_int_equal(part.departure.value, 11 * S + 7 * MS);
+	}
+	assert_int_equal(take(times, 11 * S + 20 * MS, &part), 4);
+	assert_int_equal(part.arrival.value, 11 * S + 3 * MS);
+	call_times_destroy(times);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_handle_and_moment),
 		cmocka_unit_test(test_by_thread_and_moment),
 		cmocka_unit_test(test_event_before_its_call),
+		cmocka_unit_test(test_one_after_another),
 		cmocka_unit_test(test_long_wait),
 		cmocka_unit_test(test_without_times),
 		cmocka_unit_test(test_silence),

@@ -5,6 +5,7 @@
 #include "analysis/attribute/blame_internal.h"
 #include "analysis/attribute/blame_waits.h"
 #include "analysis/base/robust_stats.h"
+#include "analysis/join/segments.h"
 
 /* So many lie in one line of a cache, row by row. */
 enum { COLUMNS_AT_ONCE = 8 };
@@ -325,21 +326,32 @@ static bool is_bound(const struct grid_cell *cell)
 	return (cell->flags & (CELL_QUEUED | CELL_RECKONED)) == CELL_QUEUED;
 }
 
+/* As many times as long as its control's as the rank was sent more to work on: 1, where both, or neither, got as much. */
+static double times_as_much(const struct step_grid *grid, uint32_t c, uint32_t control)
+{
+	uint64_t received = segments_received_bytes(grid, c);
+	uint64_t by_control = received ? segments_received_bytes(grid, control) : 0;
+
+	return by_control && received > by_control ? (double)received / (double)by_control : 1;
+}
+
 /*
- * How long a cell's own time would be if the rank did as its control: as long as there, and longer by what it waited for
- * others beside its work, for that excess may be theirs.
+ * How long a cell's own time would be if the rank did as its control: as long as there, for as much work, and longer by
+ * what it waited for others beside its work, for that excess may be theirs.
  */
-static int64_t expected_ns(
-	const struct peers *peers, uint32_t c, int64_t own_ns, int64_t control_ns)
+static int64_t expected_ns(const struct peers *peers, uint32_t c, int64_t own_ns,
+	const struct blame_control *control)
 {
 	const struct grid_cell *cell = &peers->grid->cells[c];
 	int64_t arrival_ns = grid_times_of(peers->grid, cell)->arrival_ns;
+	int64_t expected_ns = control->control_ns;
 
-	if (own_ns <= control_ns || !(cell->part->flags & PART_DEVICE_TIME))
-		return control_ns;
-	control_ns +=
+	if (own_ns <= expected_ns || !(cell->part->flags & PART_DEVICE_TIME))
+		return expected_ns;
+	expected_ns = (int64_t)((double)expected_ns * times_as_much(peers->grid, c, control->cell));
+	expected_ns +=
 		blame_waits_beside(&peers->waits, cell->lane, arrival_ns - own_ns, arrival_ns);
-	return control_ns < own_ns ? control_ns : own_ns;
+	return expected_ns < own_ns ? expected_ns : own_ns;
 }
 
 /* The same for an overlapped row. */
@@ -361,7 +373,7 @@ static void compare_streams(struct peers *peers, uint32_t r)
 				     : control->queued && own_ns < control->control_ns;
 
 		blame->cells[c] = (struct blame_cell){
-			bound ? own_ns : expected_ns(peers, c, own_ns, control->control_ns),
+			bound ? own_ns : expected_ns(peers, c, own_ns, control),
 			control->cell, is_bound(cell) ? control->measured_ns : INT64_MAX};
 		if (bound)
 			continue;

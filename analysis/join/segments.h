@@ -59,4 +59,10 @@ int64_t segments_exposed_ns(const struct step_grid *grid, uint32_t c);
  */
 int64_t segments_last_partner_ns(const struct step_grid *grid, uint32_t c);
 
+/*
+ * What a rank received last before a cell of an overlapped row, in bytes: by the group of sends and receives of its device
+ * that ended last before the cell came. 0: that was no such group, or one of sends.
+ */
+uint64_t segments_received_bytes(const struct step_grid *grid, uint32_t c);
+
 #endif

@@ -207,3 +207,21 @@ void segments_settle_groups(struct step_grid *grid, const struct grid_row *row)
 		sort(grid, group, count, true);
 	}
 }
+
+uint64_t segments_received_bytes(const struct step_grid *grid, uint32_t c)
+{
+	const struct grid_row *row = &grid->rows[grid->cells[c].row];
+	const uint32_t *ended = &grid->by_departure[row->first_cell];
+	uint32_t end = grid->streams[c].needs;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = end; i > 0; i--) {
+		const struct part_kind *part = grid->cells[ended[i - 1]].part;
+
+		if (!part_kind_is_device_message(part) ||
+			(i < end && !segments_one_group(grid, ended[i - 1], ended[end - 1])))
+			break;
+		bytes += part->operation == OPERATION_RECEIVE ? part->length_bytes : 0;
+	}
+	return bytes;
+}

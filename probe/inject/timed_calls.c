@@ -35,6 +35,7 @@ enum {
 enum timed_function {
 	TIMED_ALL_REDUCE,
 	TIMED_BROADCAST,
+	TIMED_BCAST, /* in place: what PyTorch broadcasts buffers with */
 	TIMED_REDUCE,
 	TIMED_ALL_GATHER,
 	TIMED_REDUCE_SCATTER,
@@ -279,6 +280,9 @@ WRAP(wrap_broadcast, TIMED_BROADCAST,
 	(const void *input, void *output, size_t count, int type, int root, void *communicator,
 		void *stream),
 	(input, output, count, type, root, communicator, stream))
+WRAP(wrap_bcast, TIMED_BCAST,
+	(void *buffer, size_t count, int type, int root, void *communicator, void *stream),
+	(buffer, count, type, root, communicator, stream))
 WRAP(wrap_reduce, TIMED_REDUCE,
 	(const void *input, void *output, size_t count, int type, int operation, int root,
 		void *communicator, void *stream),
@@ -319,6 +323,7 @@ static const struct {
 } functions[TIMED_FUNCTION_NR] = {
 	[TIMED_ALL_REDUCE] = ROW("ncclAllReduce", wrap_all_reduce),
 	[TIMED_BROADCAST] = ROW("ncclBroadcast", wrap_broadcast),
+	[TIMED_BCAST] = ROW("ncclBcast", wrap_bcast),
 	[TIMED_REDUCE] = ROW("ncclReduce", wrap_reduce),
 	[TIMED_ALL_GATHER] = ROW("ncclAllGather", wrap_all_gather),
 	[TIMED_REDUCE_SCATTER] = ROW("ncclReduceScatter", wrap_reduce_scatter),

@@ -31,12 +31,15 @@
 #define OTHER_GROUPED COMMUNICATOR(5 * MS)
 #define MESSAGES COMMUNICATOR(6 * MS)
 #define SENT_ALONE COMMUNICATOR(7 * MS)
+#define IN_PLACE COMMUNICATOR(8 * MS)
 enum { GROUP_CALLS = 20 }; /* more than one pair of events takes */
 enum { FIRST_CALLS = 16 }; /* as many as one takes */
 
 typedef int all_reduce(const void *input, void *output, size_t count, int type, int operation,
 	void *communicator, CUstream stream);
 extern all_reduce ncclAllReduce;
+extern int ncclBcast(void *buffer, size_t count, int type, int root, void *communicator,
+	CUstream stream);
 extern int ncclSend(
 	const void *input, size_t count, int type, int peer, void *communicator, CUstream stream);
 extern int ncclRecv(
@@ -46,7 +49,7 @@ extern int ncclGroupEnd(void);
 
 all_reduce *kept_pointer; /* what a program keeps of dlsym() */
 
-enum { KINDS = 8 };
+enum { KINDS = 9 };
 static struct {
 	uint64_t calls[KINDS]; /* by milliseconds of its kernel */
 	int64_t shortest_ns[KINDS], longest_ns[KINDS];
@@ -96,7 +99,8 @@ static int call_all(CUstream stream, CUstream captured)
 {
 	void *graph;
 	int result = ncclAllReduce(NULL, NULL, 1, 7, 0, ALONE, stream) ||
-		     kept_pointer(NULL, NULL, 1, 7, 0, BY_POINTER, stream);
+		     kept_pointer(NULL, NULL, 1, 7, 0, BY_POINTER, stream) ||
+		     ncclBcast(NULL, 1, 7, 0, IN_PLACE, stream);
 
 	result = result || ncclGroupStart() || ncclGroupStart();
 	for (int i = 0; i < GROUP_CALLS && !result; i++)
@@ -231,6 +235,7 @@ static void calls_are_timed(void **state)
 	check_lengths(3, 3 * MS);
 	check_lengths(6, 12 * MS);
 	check_lengths(7, 7 * MS);
+	check_lengths(8, 8 * MS);
 	assert_int_equal(seen.calls[4], 0); /* captured: cuStreamEndCapture() was well */
 	assert_int_equal(seen.calls[5], 0);
 	/* None of the mixed groups; each watch was cut off. */

@@ -126,25 +126,32 @@ static double usual_before(const struct step_times *times, uint64_t step)
 	return count < STEPS_KNOWN_MIN ? 0 : quantile_double(lengths, count, ONSET_USUAL_QUANTILE);
 }
 
-static uint64_t a_block_before(const struct block *block, uint64_t step)
+/* Not beyond a hang, whose step has no length: runs begin anew behind it. */
+static uint64_t a_block_before(
+	const struct step_times *times, const struct block *block, uint64_t step)
 {
-	return step > block->steps ? step - block->steps : 0;
+	uint64_t first = step > block->steps ? step - block->steps : 0;
+
+	if (first < step_oldest(times))
+		first = step_oldest(times);
+	while (step > first && step_length_ns(times, step - 1) > 0)
+		step--;
+	return step;
 }
 
 uint64_t signal_onset(const struct signal *signal, const struct step_times *times,
 	const struct block *block, struct run_begin begin, double level)
 {
 	double values[STEP_HISTORY] = {0}, lengths[STEP_HISTORY] = {0}, sorted[STEP_HISTORY];
-	uint64_t oldest = step_oldest(times);
 	size_t count = 0, skipped;
 
 	/* The block before may hold the first steps, too few of them to show. */
-	uint64_t first = a_block_before(block, begin.first_step);
-	uint64_t of_side = a_block_before(block, begin.side_since);
+	uint64_t first = a_block_before(times, block, begin.first_step);
+	uint64_t of_side = a_block_before(times, block, begin.side_since);
 	double usual = usual_before(times, first);
 
-	if (first < oldest)
-		first = oldest;
+	if (first < step_oldest(times))
+		first = step_oldest(times);
 	if (of_side < first)
 		of_side = first;
 	for (uint64_t s = first; s < times->next; s++) {

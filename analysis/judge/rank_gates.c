@@ -393,8 +393,9 @@ static bool is_seen_to_cost(const struct run *run, const struct progress_loss *l
  * Hosts that launch work for devices differ, now one, now the other, and stall once in a while, without
  * a reason that is seen (Python on H200s: by 7 % for 15 s; by 15 % for 3 to 13 s where the host is what
  * takes the time; 200 ms at once). So below the one share nothing is told; below the other it must have
- * gone on for longer than that, and the usual step must have become longer. Stacks that its control has not are a reason; to wait for
- * input is none: workers of a healthy loader run ahead and fall behind, too.
+ * gone on for longer than that, and the usual step must have become longer. Stacks that its control has not are a reason, unless
+ * they are in the program's own code, where a host that is late by itself is as well; to wait for input is none: workers of a healthy loader run
+ * ahead and fall behind, too.
  * By a device's times alone, only the last of several hosts is late: the others run ahead of their devices, which wait, and may be as
  * slow. So where nothing says why, that it costs the job something must be seen: in what the job did before, or in what was launched.
  */
@@ -406,7 +407,8 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 
 	if (!run->sums.on_device || !is_of_host(run, why) ||
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
-		cause_rule(why->cause)->sources & EVIDENCE_STACKS)
+		(cause_rule(why->cause)->sources & EVIDENCE_STACKS &&
+			why->cause != CAUSE_HOST_CODE))
 		return true;
 	bool costs =
 		cause_says_why(why->cause) || run->sums.host_times || is_seen_to_cost(run, lost);

@@ -197,6 +197,25 @@ bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t fr
 	return true;
 }
 
+bool evidence_rose(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t *before_ns)
+{
+	struct sample before, after;
+	int64_t least;
+
+	if (!latest(evidence, metric, from_ns, &before))
+		return false;
+	for (least = before.value; before.time_ns <= until_ns &&
+				   first_after(evidence, metric, before.time_ns, &after);
+		before = after) {
+		if (after.value > least) {
+			*before_ns = before.time_ns;
+			return true;
+		}
+	}
+	return false;
+}
+
 bool evidence_noise(const struct evidence *evidence, unsigned metric, int64_t from_ns,
 	int64_t until_ns, int64_t least_ns, struct evidence_noise *noise)
 {

@@ -81,6 +81,13 @@ bool evidence_rate_before(const struct evidence *evidence, unsigned metric, int6
 bool evidence_began(const struct evidence *evidence, unsigned metric, int64_t from_ns,
 	int64_t until_ns, double usual, double now, int64_t *began_ns);
 
+/*
+ * The time of the last sample before a metric rose above what it was at a time, by the first sample after another time. False: it
+ * did not, or is not known.
+ */
+bool evidence_rose(const struct evidence *evidence, unsigned metric, int64_t from_ns,
+	int64_t until_ns, int64_t *before_ns);
+
 struct evidence_span {
 	int64_t start_ns, end_ns;
 };

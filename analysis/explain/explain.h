@@ -70,6 +70,7 @@ struct finding {
 	enum known known;
 	double own_ns, control_ns; /* in the episode's steps */
 	double share;		   /* of the excess that it explains, 0..1 */
+	int64_t since_ns;	   /* it was not there before, within the episode; 0: not known */
 	bool certain;		   /* the row's lower share is enough */
 	bool outweighs; /* it need not explain more than the time on the CPU does: it is part of that, or the least */
 	char text[VERDICT_DETAIL_LENGTH]; /* of what was seen, or as known says */

@@ -152,6 +152,10 @@ void measure_gpu(const struct explain_context *context, struct episode *episode,
 	if (!device_may_be_slow(episode) || episode->cause_so_far != CAUSE_UNKNOWN ||
 		!sums->on_device || find_cause(context, episode, finding->text) != cause)
 		return;
+	if (cause == CAUSE_GPU_SHARED)
+		(void)evidence_rose(explain_rank_of(context, episode->ranks[0]).evidence,
+			METRIC_GPU_OTHER_PROCESSES, episode->onset_ns, context->now_ns,
+			&finding->since_ns);
 	finding->known = KNOWN_SHARE;
 	finding->own_ns = (double)sums->own[EXCESS_COMPUTE];
 	finding->control_ns = (double)sums->control[EXCESS_COMPUTE];

@@ -141,6 +141,17 @@ static void tell_period(
 	verdict->period.slowdown = slowdown_of((double)incident->cost.affected_ns, gain_ns);
 }
 
+void judge_set_onset(const struct judge *judge, struct incident *incident, struct verdict *verdict,
+	uint64_t step, int64_t start_ns)
+{
+	incident->onset_step = step;
+	incident->onset_ns = start_ns;
+	verdict->first_step = step_of_program(&judge->times, step);
+	verdict->onset.value = start_ns;
+	if (incident->kind == INCIDENT_RANKS)
+		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, step);
+}
+
 static void refresh(struct judge *judge, struct incident *incident)
 {
 	struct verdict *verdict = judge_verdict(judge, incident);
@@ -302,11 +313,7 @@ static void join(
 	insert_rank(verdict, rank);
 	excess_add(&incident->sums, &run->sums);
 	if (verdict->rank_count == 1 || dated.step < incident->onset_step) {
-		incident->onset_step = dated.step;
-		verdict->first_step = step_of_program(&judge->times, dated.step);
-		verdict->onset.value = dated.start_ns;
-		incident->onset_ns = dated.start_ns;
-		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, dated.step);
+		judge_set_onset(judge, incident, verdict, dated.step, dated.start_ns);
 		explain_past(&context, rank, dated.start_ns, &incident->past);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
@@ -447,14 +454,12 @@ static void take_run(struct incident *incident, const struct run *run)
 /* The step that a run of transfers began with. The program's split is seen in blocks alone. */
 static void date(const struct judge *judge, struct incident *incident, const struct run *run)
 {
-	struct verdict *verdict = judge_verdict(judge, incident);
+	uint64_t step = run->first_step;
+	int64_t start_ns = run->start_ns;
 
-	incident->onset_step = run->first_step;
-	verdict->onset.value = run->start_ns;
 	if (incident->kind == INCIDENT_TRANSFERS)
-		verdict->onset.value = judge_comm_onset(judge, &incident->onset_step);
-	verdict->first_step = step_of_program(&judge->times, incident->onset_step);
-	incident->onset_ns = verdict->onset.value;
+		start_ns = judge_comm_onset(judge, &step);
+	judge_set_onset(judge, incident, judge_verdict(judge, incident), step, start_ns);
 }
 
 int judge_open_job(struct judge *judge, enum incident_kind kind, const struct run *run)
@@ -649,11 +654,7 @@ static void refine_onset(struct judge *judge, struct incident *incident)
 	}
 	if (first >= incident->alert_step)
 		return;
-	incident->onset_step = first;
-	verdict->first_step = step_of_program(&judge->times, first);
-	incident->usual_step_ns = judge_gpu_usual_step_ns(judge, first);
-	incident->onset_ns = step_start_ns(&judge->times, first);
-	verdict->onset.value = incident->onset_ns;
+	judge_set_onset(judge, incident, verdict, first, step_start_ns(&judge->times, first));
 }
 
 static void take_loud_block(struct judge *judge, struct incident *incident, double level,

@@ -79,12 +79,18 @@ int library_open(const struct library_file *file, char link[LIBRARY_LINK_LENGTH]
 	return fd;
 }
 
-/* By map_files, which is the very file that is mapped; by its name where that is not allowed. */
+/*
+ * By map_files, which is the very file that is mapped; by its name where that is not allowed. A program that is not
+ * position-independent lies low: maps pads its addresses with zeros, map_files does not.
+ */
 static int find_mapped(pid_t pid, const char *range, const char *name, char *path)
 {
+	unsigned long start, end;
 	int fd;
 
-	snprintf(path, LIBRARY_PATH_LENGTH, "/proc/%d/map_files/%s", (int)pid, range);
+	if (sscanf(range, "%lx-%lx", &start, &end) != 2)
+		return -EINVAL;
+	snprintf(path, LIBRARY_PATH_LENGTH, "/proc/%d/map_files/%lx-%lx", (int)pid, start, end);
 	fd = open(path, O_PATH | O_CLOEXEC);
 	if (fd >= 0 || (errno != EPERM && errno != EACCES))
 		return fd < 0 ? -errno : fd;

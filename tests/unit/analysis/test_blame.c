@@ -336,6 +336,49 @@ static void an_exchange_ends_when_all_is_sent(void **state)
 	made_free(made);
 }
 
+/*
+ * Two ranks send each other so much, work on what they got for so long, and send it back: what takes longer as more came is the
+ * program's split.
+ */
+static int64_t delay_of_uneven_work(
+	struct made *made, uint64_t bytes, uint64_t more_bytes, int64_t work_ms)
+{
+	for (uint32_t r = 0; r < 2; r++) {
+		int64_t own_ms = r ? work_ms : 10, last_ms = work_ms > 10 ? work_ms : 10;
+
+		add_row(made, r);
+		add_message(made, OPERATION_SEND, r, 5, 5, 1, &activity_none);
+		made->kinds[made->part_count - 1].length_bytes = r ? bytes : more_bytes;
+		add_message(made, OPERATION_RECEIVE, r, 5, 0, 1, &activity_none);
+		made->kinds[made->part_count - 1].length_bytes = r ? more_bytes : bytes;
+		add_message(made, OPERATION_SEND, r, 6 + own_ms, own_ms, 1 + last_ms - own_ms,
+			&activity_none);
+		add_message(made, OPERATION_RECEIVE, r, 6 + own_ms, 0, 1 + last_ms - own_ms,
+			&activity_none);
+	}
+	assert_int_equal(grid_link(&made->grid), 0);
+	assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+	return made->blame.rows[1].delay_ns;
+}
+
+static void who_got_more_has_more_to_do(void **state)
+{
+	static const struct {
+		uint64_t more_bytes;
+		int64_t work_ms, delay_ms;
+	} cases[] = {{1000, 30, 20}, {3000, 30, 0}, {3000, 45, 15}, {2000, 30, 10}, {500, 30, 20}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct made *made = made_new();
+
+		assert_int_equal(
+			delay_of_uneven_work(made, 1000, cases[i].more_bytes, cases[i].work_ms),
+			cases[i].delay_ms * 1000000);
+		made_free(made);
+	}
+}
+
 /* A host that waited for room in the queue of its device, which waited for another rank, was not late. */
 static void a_full_queue_is_no_late_host(void **state)
 {
@@ -573,6 +616,7 @@ int main(void)
 		cmocka_unit_test(a_stage_is_held_against_its_past_calls),
 		cmocka_unit_test(an_exchange_ends_when_all_is_received),
 		cmocka_unit_test(an_exchange_ends_when_all_is_sent),
+		cmocka_unit_test(who_got_more_has_more_to_do),
 		cmocka_unit_test(a_full_queue_is_no_late_host),
 		cmocka_unit_test(a_full_queue_lasts_into_the_next_step),
 		cmocka_unit_test(an_exchange_ends_before_the_next),

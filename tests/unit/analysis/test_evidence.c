@@ -193,6 +193,33 @@ static void since_when_it_grows_faster(void **state)
 	evidence_fini(&evidence);
 }
 
+/* Who computes on a GPU is asked once in a while: one came between two answers. */
+static void what_rose_was_not_there_before(void **state)
+{
+	struct evidence evidence = {.host_to_job_ns = 5 * SECOND};
+	int64_t before_ns;
+
+	(void)state;
+	for (int64_t second = 1; second <= 9; second++)
+		assert_int_equal(evidence_add_sample(&evidence, METRIC_GPU_OTHER_PROCESSES,
+					 second * SECOND, second >= 7 ? 2 : 1),
+			0);
+	assert_true(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND, 14 * SECOND,
+		&before_ns));
+	assert_int_equal(before_ns, 11 * SECOND);
+	/* By the first answer after that time; not by an earlier one. */
+	assert_true(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND, 11 * SECOND,
+		&before_ns));
+	assert_false(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND,
+		11 * SECOND - 1, &before_ns));
+	/* It was there, or nothing is known of before. */
+	assert_false(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 12 * SECOND, 14 * SECOND,
+		&before_ns));
+	assert_false(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 5 * SECOND, 14 * SECOND,
+		&before_ns));
+	evidence_fini(&evidence);
+}
+
 static void count_cycles(struct evidence *evidence, int64_t time_ns, int64_t ns, int64_t cycles)
 {
 	assert_int_equal(evidence_add_sample(evidence, METRIC_CPU_COUNTED_NS, time_ns, ns), 0);
@@ -321,6 +348,7 @@ int main(void)
 		cmocka_unit_test(long_steps_by_samples_at_their_ends),
 		cmocka_unit_test(how_much_rates_differ),
 		cmocka_unit_test(since_when_it_grows_faster),
+		cmocka_unit_test(what_rose_was_not_there_before),
 		cmocka_unit_test(usual_ratios_are_robust),
 		cmocka_unit_test(usual_rest_is_without_the_part),
 		cmocka_unit_test(rates_at_a_time),

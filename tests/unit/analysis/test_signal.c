@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/detect/periodic.h"
 #include "analysis/detect/signal.h"
@@ -311,6 +312,28 @@ static void a_period_is_found(void **state)
 	free(made);
 }
 
+/* Where the job hung, all begins anew: what was late just before is no part of what is late behind it. */
+static void nothing_is_dated_before_a_hang(void **state)
+{
+	struct made *made = made_new(40000000, 0.02);
+	uint64_t hang;
+
+	(void)state;
+	push_steps(made, 80, 0, 0);
+	push_steps(made, 2, 0.5, 0.5);
+	hang = made->times.next;
+	step_times_note(&made->times, hang, made->now_ns, 0);
+	signal_take_step(&made->signal, hang, 0, false);
+	made->now_ns += INT64_C(10000000000);
+	memset(made->signal.runs, 0, sizeof(made->signal.runs));
+	made->block = (struct block){0};
+	made->sums = (struct excess_sums){0};
+	push_steps(made, 32, 0.5, 0.5);
+	assert_true(made->told);
+	assert_int_equal(onset_of(made), hang + 1);
+	free(made);
+}
+
 /* Job steps that are rounds have the program's numbers; of those that are not kept any more, by how many there were of late. */
 static void steps_have_the_programs_numbers(void **state)
 {
@@ -344,6 +367,7 @@ int main(void)
 		cmocka_unit_test(what_is_usual_is_learnt),
 		cmocka_unit_test(an_onset_needs_longer_steps),
 		cmocka_unit_test(an_onset_is_found_behind_a_larger_fault),
+		cmocka_unit_test(nothing_is_dated_before_a_hang),
 		cmocka_unit_test(a_period_is_found),
 		cmocka_unit_test(steps_have_the_programs_numbers),
 	};

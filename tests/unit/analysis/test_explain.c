@@ -569,7 +569,7 @@ static void others_on_a_gpu_are_told_late(void **state)
 		assert_int_equal(explained(&sums)->cause, next[i].cause);
 		if (next[i].cause == CAUSE_GPU_SHARED)
 			assert_int_equal(
-				result.findings[CAUSE_GPU_SHARED].since_ns, 9 * SECOND);
+				result.findings[CAUSE_GPU_SHARED].since_ns, 9LL * SECOND);
 		(void)clean_up(state);
 	}
 }

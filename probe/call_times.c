@@ -80,8 +80,8 @@ static int64_t free_since(struct call_times *times, const struct call_times_even
 	if (at == LANES_MAX)
 		return 0;
 	if (event->launched.value > lane->launched_ns)
-		*lane = (struct lane){event->handle, event->launched.value, event->stop.value,
-			lane->stop_ns};
+		*lane = (struct lane){
+			event->handle, event->launched.value, event->stop.value, lane->stop_ns};
 	return event->launched.value == lane->launched_ns ? lane->free_ns : 0;
 }
 

@@ -339,8 +339,8 @@ static double times_as_much(const struct step_grid *grid, uint32_t c, uint32_t c
  * How long a cell's own time would be if the rank did as its control: as long as there, for as much work, and longer by
  * what it waited for others beside its work, for that excess may be theirs.
  */
-static int64_t expected_ns(const struct peers *peers, uint32_t c, int64_t own_ns,
-	const struct blame_control *control)
+static int64_t expected_ns(
+	const struct peers *peers, uint32_t c, int64_t own_ns, const struct blame_control *control)
 {
 	const struct grid_cell *cell = &peers->grid->cells[c];
 	int64_t arrival_ns = grid_times_of(peers->grid, cell)->arrival_ns;
@@ -372,9 +372,9 @@ static void compare_streams(struct peers *peers, uint32_t r)
 				     ? own_ns > control->control_ns
 				     : control->queued && own_ns < control->control_ns;
 
-		blame->cells[c] = (struct blame_cell){
-			bound ? own_ns : expected_ns(peers, c, own_ns, control),
-			control->cell, is_bound(cell) ? control->measured_ns : INT64_MAX};
+		blame->cells[c] =
+			(struct blame_cell){bound ? own_ns : expected_ns(peers, c, own_ns, control),
+				control->cell, is_bound(cell) ? control->measured_ns : INT64_MAX};
 		if (bound)
 			continue;
 		blame->rows[r].own_excess_ns += own_ns - control->own_ns;

@@ -205,8 +205,8 @@ bool evidence_rose(const struct evidence *evidence, unsigned metric, int64_t fro
 
 	if (!latest(evidence, metric, from_ns, &before))
 		return false;
-	for (least = before.value; before.time_ns <= until_ns &&
-				   first_after(evidence, metric, before.time_ns, &after);
+	for (least = before.value;
+		before.time_ns <= until_ns && first_after(evidence, metric, before.time_ns, &after);
 		before = after) {
 		if (after.value > least) {
 			*before_ns = before.time_ns;

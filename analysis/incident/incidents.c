@@ -112,7 +112,7 @@ static double overlap(const struct incident *incident, const struct incident *ot
  */
 static double felt_slowdown(const struct judge *judge, const struct incident *incident)
 {
-	struct progress_loss lost = lost_until(judge, incident, incident->felt_until_ns);
+	struct progress_loss lost = lost_until(judge, incident, incident->felt.until_ns);
 	double replayed = replayed_slowdown(judge, incident), all = 0;
 
 	if (incident->every || is_of_program(incident) || !lost.known)
@@ -141,7 +141,7 @@ static void tell_period(
 	verdict->period.slowdown = slowdown_of((double)incident->cost.affected_ns, gain_ns);
 }
 
-void judge_set_onset(const struct judge *judge, struct incident *incident, struct verdict *verdict,
+static void set_onset(const struct judge *judge, struct incident *incident, struct verdict *verdict,
 	uint64_t step, int64_t start_ns)
 {
 	incident->onset_step = step;
@@ -150,6 +150,25 @@ void judge_set_onset(const struct judge *judge, struct incident *incident, struc
 	verdict->onset.value = start_ns;
 	if (incident->kind == INCIDENT_RANKS)
 		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, step);
+}
+
+/* Nothing is told of what ranks were late for before the cause came. */
+static void date_since_cause(const struct judge *judge, struct incident *incident,
+	struct verdict *verdict, int64_t since_ns)
+{
+	int64_t start_ns;
+	uint64_t step;
+
+	if (since_ns <= incident->onset_ns || incident->every)
+		return;
+	step = step_at(&judge->times, since_ns, judge_now_ns(judge), &start_ns);
+	set_onset(judge, incident, verdict,
+		step > incident->onset_step ? step : incident->onset_step, since_ns);
+}
+
+void judge_tell_why(const struct judge *judge, struct incident *incident, struct verdict *verdict)
+{
+	date_since_cause(judge, incident, verdict, judge_tell_cause(judge, incident, verdict));
 }
 
 static void refresh(struct judge *judge, struct incident *incident)
@@ -162,7 +181,7 @@ static void refresh(struct judge *judge, struct incident *incident)
 	if (is_of_program(incident))
 		judge_imbalance_tell(judge, incident->kind, verdict);
 	else if (incident->kind == INCIDENT_RANKS)
-		judge_tell_cause(judge, incident, verdict);
+		judge_tell_why(judge, incident, verdict);
 	else if (!judge_comm_moves(judge))
 		(void)judge_comm_locate(judge, incident->onset_ns, judge_now_ns(judge), verdict);
 	verdict->slowdown = felt_slowdown(judge, incident);
@@ -313,7 +332,7 @@ static void join(
 	insert_rank(verdict, rank);
 	excess_add(&incident->sums, &run->sums);
 	if (verdict->rank_count == 1 || dated.step < incident->onset_step) {
-		judge_set_onset(judge, incident, verdict, dated.step, dated.start_ns);
+		set_onset(judge, incident, verdict, dated.step, dated.start_ns);
 		explain_past(&context, rank, dated.start_ns, &incident->past);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
@@ -326,7 +345,7 @@ static void join(
 	incident->gap = fmax(incident->gap,
 		(double)run->blocks / (double)(run->loud_blocks ? run->loud_blocks : 1));
 	incident->evidence = fmax(incident->evidence, run->change.evidence);
-	incident->loud_until_ns = incident->felt_until_ns = judge_now_ns(judge);
+	incident->loud_until_ns = incident->felt.until_ns = judge_now_ns(judge);
 	incident->most_level = fmax(incident->most_level, incident->level);
 	state->incident = (uint32_t)(incident - judge->incidents.list) + 1;
 	state->signal.doubtful_count = 0; /* no noise */
@@ -459,7 +478,7 @@ static void date(const struct judge *judge, struct incident *incident, const str
 
 	if (incident->kind == INCIDENT_TRANSFERS)
 		start_ns = judge_comm_onset(judge, &step);
-	judge_set_onset(judge, incident, judge_verdict(judge, incident), step, start_ns);
+	set_onset(judge, incident, judge_verdict(judge, incident), step, start_ns);
 }
 
 int judge_open_job(struct judge *judge, enum incident_kind kind, const struct run *run)
@@ -562,7 +581,7 @@ static void end_loss(struct judge *judge, struct incident *incident)
 		progress_set_aside(
 			judge->progress, incident->onset_ns, incident->loud_until_ns, true);
 	}
-	around = progress_around(judge->progress, incident->onset_ns, incident->felt_until_ns);
+	around = progress_around(judge->progress, incident->onset_ns, incident->felt.until_ns);
 	if (around.slots && incident->usual.slots)
 		incident->usual = around;
 	verdict->slowdown = felt_slowdown(judge, incident);
@@ -654,7 +673,7 @@ static void refine_onset(struct judge *judge, struct incident *incident)
 	}
 	if (first >= incident->alert_step)
 		return;
-	judge_set_onset(judge, incident, verdict, first, step_start_ns(&judge->times, first));
+	set_onset(judge, incident, verdict, first, step_start_ns(&judge->times, first));
 }
 
 static void take_loud_block(struct judge *judge, struct incident *incident, double level,
@@ -662,6 +681,7 @@ static void take_loud_block(struct judge *judge, struct incident *incident, doub
 {
 	struct verdict *verdict = judge_verdict(judge, incident);
 	const struct run *between = &incident->between;
+	int64_t rest_ns = judge_now_ns(judge) - judge->block.time_ns - incident->loud_until_ns;
 
 	for (uint32_t i = 0; i < verdict->rank_count && incident->kind == INCIDENT_RANKS; i++) {
 		const struct rank_state *state = &judge->ranks[verdict->ranks[i]];
@@ -685,13 +705,17 @@ static void take_loud_block(struct judge *judge, struct incident *incident, doub
 	incident->cost.gain_ns += sums->delay_ns + between->sums.delay_ns;
 	if (incident->kind == INCIDENT_TRANSFERS && !incident->every)
 		follow_gap(judge, incident);
+	if ((double)rest_ns > incident->gap * BLOCK_NS)
+		incident->felt.apart_ns += rest_ns;
+	incident->felt.apart_ns = larger(incident->felt.apart_ns - judge->block.time_ns, 0);
 	incident->between = (struct run){0};
 	incident->level += (level - incident->level) / INCIDENT_LEVEL_MEMORY;
 	incident->evidence += 1;
 	incident->loud_until_ns = judge_now_ns(judge);
 	incident->most_level = fmax(incident->most_level, incident->level);
-	if (level >= HALF_SHARE * incident->most_level || incident->kind != INCIDENT_RANKS)
-		incident->felt_until_ns = incident->loud_until_ns;
+	if ((level >= HALF_SHARE * incident->most_level && incident->felt.apart_ns == 0) ||
+		incident->kind != INCIDENT_RANKS)
+		incident->felt.until_ns = incident->loud_until_ns;
 	incident->loud_blocks++;
 	reach_now(judge, verdict);
 	if (incident->kind == INCIDENT_RANKS && !incident->every)

@@ -68,22 +68,8 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct ru
 	explain(&context, &episode, explanation);
 }
 
-/* Nothing is told of what ranks were late for before the cause came. */
-static void date_since_cause(const struct judge *judge, struct incident *incident,
-	struct verdict *verdict, int64_t since_ns)
-{
-	int64_t start_ns;
-	uint64_t step;
-
-	if (since_ns <= incident->onset_ns || incident->every)
-		return;
-	step = step_at(&judge->times, since_ns, judge_now_ns(judge), &start_ns);
-	judge_set_onset(judge, incident, verdict,
-		step > incident->onset_step ? step : incident->onset_step, since_ns);
-}
-
-void judge_tell_cause(
-	const struct judge *judge, struct incident *incident, struct verdict *verdict)
+int64_t judge_tell_cause(
+	const struct judge *judge, const struct incident *incident, struct verdict *verdict)
 {
 	const struct explain_context context =
 		judge_explain_context(judge, incident->loud_until_ns);
@@ -100,6 +86,5 @@ void judge_tell_cause(
 
 	explain(&context, &episode, &explanation);
 	explain_tell(&explanation, verdict);
-	date_since_cause(
-		judge, incident, verdict, explanation.findings[explanation.cause].since_ns);
+	return explanation.findings[explanation.cause].since_ns;
 }

@@ -294,19 +294,17 @@ bool judge_launches_prove(const struct judge *judge, uint32_t rank, const struct
 /* Most ranks' GPUs run at their power cap, and no other process has come to the rank's. */
 bool judge_gpu_power_bound(const struct judge *judge, uint32_t rank, const struct run *run);
 
-/* incident/incidents.c: when an incident began, as its verdict (or a copy) says as well. */
-void judge_set_onset(const struct judge *judge, struct incident *incident, struct verdict *verdict,
-	uint64_t step, int64_t start_ns);
-
 /* judge/causes_of.c: why the rank of a run is slow, by what is known until now, */
 void judge_explain_run(const struct judge *judge, uint32_t rank, const struct run *run,
 	struct explanation *explanation);
 /*
- * and why those of an incident are, by what was known when it was last loud: class, cause and evidence into its verdict (or a copy). Where
- * the cause came later than the onset, that moves.
+ * and why those of an incident are, by what was known when it was last loud: class, cause and evidence into its verdict. Returns
+ * when the cause was not there yet, if that was since the onset.
  */
-void judge_tell_cause(
-	const struct judge *judge, struct incident *incident, struct verdict *verdict);
+int64_t judge_tell_cause(
+	const struct judge *judge, const struct incident *incident, struct verdict *verdict);
+/* incident/incidents.c: the same, into its verdict or a copy; where the cause came later than the onset, that moves. */
+void judge_tell_why(const struct judge *judge, struct incident *incident, struct verdict *verdict);
 struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns);
 
 /* incident/incidents.c */

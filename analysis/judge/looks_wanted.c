@@ -30,7 +30,7 @@ static void tell_late(struct judge *judge)
 		if (incident->kind != INCIDENT_RANKS ||
 			(verdict->cause != CAUSE_UNKNOWN && !stacks_can_add(verdict)))
 			continue;
-		judge_tell_cause(judge, incident, &late);
+		judge_tell_why(judge, incident, &late);
 		more = says_more(&late, verdict);
 		if (more || verdict->cause == CAUSE_UNKNOWN)
 			*verdict = late;
@@ -58,7 +58,7 @@ void judge_late_samples(struct judge *judge)
 
 		if (!awaits_samples(judge, incident))
 			continue;
-		judge_tell_cause(judge, incident, &late);
+		judge_tell_why(judge, incident, &late);
 		if (late.cause == CAUSE_UNKNOWN)
 			continue;
 		*verdict = late;

@@ -148,6 +148,15 @@ struct incident_cost {
 	int64_t block_gain_ns; /* of the open one */
 };
 
+/*
+ * What of a fault is part of its slow-down: until the last block with half of its highest level, for what is less fades; and but for what
+ * came behind a longer rest than usual, which may be something else.
+ */
+struct incident_felt {
+	int64_t until_ns;
+	int64_t apart_ns; /* that rest, less the loud blocks since; 0: they outweigh it */
+};
+
 /* One fault, as people see it: a verdict that holds. */
 struct incident {
 	bool active;
@@ -168,7 +177,7 @@ struct incident {
 	double evidence;
 	double most_level; /* at most, so far */
 	int64_t onset_ns, loud_until_ns;
-	int64_t felt_until_ns; /* the last block with half of that: what is less fades, and is no part of the slow-down */
+	struct incident_felt felt;
 	double usual_step_ns;	    /* of a rank on a device, before its onset; 0: not known */
 	struct episode_past past;   /* of the rank that it began with */
 	struct progress_rate usual; /* of the job, before its onset */

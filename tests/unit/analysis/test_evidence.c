@@ -204,19 +204,19 @@ static void what_rose_was_not_there_before(void **state)
 		assert_int_equal(evidence_add_sample(&evidence, METRIC_GPU_OTHER_PROCESSES,
 					 second * SECOND, second >= 7 ? 2 : 1),
 			0);
-	assert_true(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND, 14 * SECOND,
-		&before_ns));
+	assert_true(evidence_rose(
+		&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND, 14 * SECOND, &before_ns));
 	assert_int_equal(before_ns, 11 * SECOND);
 	/* By the first answer after that time; not by an earlier one. */
-	assert_true(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND, 11 * SECOND,
-		&before_ns));
-	assert_false(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND,
-		11 * SECOND - 1, &before_ns));
+	assert_true(evidence_rose(
+		&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND, 11 * SECOND, &before_ns));
+	assert_false(evidence_rose(
+		&evidence, METRIC_GPU_OTHER_PROCESSES, 8 * SECOND, 11 * SECOND - 1, &before_ns));
 	/* It was there, or nothing is known of before. */
-	assert_false(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 12 * SECOND, 14 * SECOND,
-		&before_ns));
-	assert_false(evidence_rose(&evidence, METRIC_GPU_OTHER_PROCESSES, 5 * SECOND, 14 * SECOND,
-		&before_ns));
+	assert_false(evidence_rose(
+		&evidence, METRIC_GPU_OTHER_PROCESSES, 12 * SECOND, 14 * SECOND, &before_ns));
+	assert_false(evidence_rose(
+		&evidence, METRIC_GPU_OTHER_PROCESSES, 5 * SECOND, 14 * SECOND, &before_ns));
 	evidence_fini(&evidence);
 }
 

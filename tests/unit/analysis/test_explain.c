@@ -568,8 +568,7 @@ static void others_on_a_gpu_are_told_late(void **state)
 		put_gauge(METRIC_GPU_OTHER_PROCESSES, next[i].second, next[i].others, next[i].own);
 		assert_int_equal(explained(&sums)->cause, next[i].cause);
 		if (next[i].cause == CAUSE_GPU_SHARED)
-			assert_int_equal(
-				result.findings[CAUSE_GPU_SHARED].since_ns, 9LL * SECOND);
+			assert_int_equal(result.findings[CAUSE_GPU_SHARED].since_ns, 9LL * SECOND);
 		(void)clean_up(state);
 	}
 }

@@ -38,8 +38,8 @@ enum { FIRST_CALLS = 16 }; /* as many as one takes */
 typedef int all_reduce(const void *input, void *output, size_t count, int type, int operation,
 	void *communicator, CUstream stream);
 extern all_reduce ncclAllReduce;
-extern int ncclBcast(void *buffer, size_t count, int type, int root, void *communicator,
-	CUstream stream);
+extern int ncclBcast(
+	void *buffer, size_t count, int type, int root, void *communicator, CUstream stream);
 extern int ncclSend(
 	const void *input, size_t count, int type, int peer, void *communicator, CUstream stream);
 extern int ncclRecv(

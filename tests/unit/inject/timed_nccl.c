@@ -22,8 +22,8 @@ static _Thread_local struct {
 
 DEVICE_EXPORT int ncclAllReduce(const void *input, void *output, size_t count, int type,
 	int operation, void *communicator, CUstream stream);
-DEVICE_EXPORT int ncclBcast(void *buffer, size_t count, int type, int root, void *communicator,
-	CUstream stream);
+DEVICE_EXPORT int ncclBcast(
+	void *buffer, size_t count, int type, int root, void *communicator, CUstream stream);
 DEVICE_EXPORT int ncclSend(
 	const void *input, size_t count, int type, int peer, void *communicator, CUstream stream);
 DEVICE_EXPORT int ncclRecv(

@@ -2,6 +2,7 @@
 /* What must hold before a rank is told of; docs/analysis.md has the formulas. */
 #include <math.h>
 
+#include "analysis/base/robust_stats.h"
 #include "analysis/judge/internal.h"
 
 /* Steps, and how many of them were hit. */
@@ -455,6 +456,20 @@ static bool is_good_part(
 	return !lost->known || gate_passed_in(sheet, gate, late, PART_SHARE * surely, surely);
 }
 
+/* By how much ranks were late in the latest steps: the lower median. */
+static double usual_latest(const struct judge *judge, uint64_t step_count)
+{
+	double levels[RANKS_ENOUGH];
+	size_t count = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end && count < RANKS_ENOUGH; r++) {
+		if (judge->ranks[r].in_block)
+			levels[count++] = signal_latest_level(
+				&judge->ranks[r].signal, &judge->times, step_count, false);
+	}
+	return lower_median_double(levels, count);
+}
+
 /*
  * Where nothing says why, it is late by a good part of what the job lost since the run began, and of what it loses by now: else
  * something slows all, which a rank was late for beforehand, or before others were.
@@ -466,6 +481,7 @@ static bool has_its_part(const struct judge *judge, const struct signal *signal,
 	uint64_t half = (judge->times.next - weighed->dated.step) / 2;
 	int64_t start_ns = weighed->dated.start_ns;
 	struct progress_loss lost;
+	double level;
 
 	if (cause_says_why(why->cause))
 		return true;
@@ -473,10 +489,13 @@ static bool has_its_part(const struct judge *judge, const struct signal *signal,
 		return false;
 	if (half == 0)
 		return true;
+	level = signal_latest_level(signal, &judge->times, half, false);
+	if (!gate_passed(sheet, GATE_LATE_NOW, level - usual_latest(judge, half),
+		    PART_SHARE * run_level(run)))
+		return false;
 	lost = lost_from(
 		judge, start_ns, step_start_or(&judge->times, judge->times.next - half, start_ns));
-	return is_good_part(signal_latest_level(signal, &judge->times, half, false), &lost,
-		GATE_PART_NOW, sheet);
+	return is_good_part(level, &lost, GATE_PART_NOW, sheet);
 }
 
 /* Of a known class, and nothing that hosts, devices or programs do by themselves. */

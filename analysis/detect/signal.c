@@ -126,17 +126,16 @@ static double usual_before(const struct step_times *times, uint64_t step)
 	return count < STEPS_KNOWN_MIN ? 0 : quantile_double(lengths, count, ONSET_USUAL_QUANTILE);
 }
 
-/* Not beyond a hang, whose step has no length: runs begin anew behind it. */
+/* As far as steps are kept, and not beyond a hang, whose step has no length: runs begin anew behind it. */
 static uint64_t a_block_before(
 	const struct step_times *times, const struct block *block, uint64_t step)
 {
-	uint64_t first = step > block->steps ? step - block->steps : 0;
+	uint64_t oldest = step_oldest(times), before = step > oldest ? step : oldest;
 
-	if (first < step_oldest(times))
-		first = step_oldest(times);
-	while (step > first && step_length_ns(times, step - 1) > 0)
-		step--;
-	return step;
+	while (before > oldest && before + block->steps > step &&
+		step_length_ns(times, before - 1) > 0)
+		before--;
+	return before;
 }
 
 uint64_t signal_onset(const struct signal *signal, const struct step_times *times,
@@ -150,8 +149,6 @@ uint64_t signal_onset(const struct signal *signal, const struct step_times *time
 	uint64_t of_side = a_block_before(times, block, begin.side_since);
 	double usual = usual_before(times, first);
 
-	if (first < step_oldest(times))
-		first = step_oldest(times);
 	if (of_side < first)
 		of_side = first;
 	for (uint64_t s = first; s < times->next; s++) {

@@ -141,9 +141,11 @@ static void tell_period(
 	verdict->period.slowdown = slowdown_of((double)incident->cost.affected_ns, gain_ns);
 }
 
-static void set_onset(const struct judge *judge, struct incident *incident, struct verdict *verdict,
-	uint64_t step, int64_t start_ns)
+static void set_onset(
+	const struct judge *judge, struct incident *incident, uint64_t step, int64_t start_ns)
 {
+	struct verdict *verdict = judge_verdict(judge, incident);
+
 	incident->onset_step = step;
 	incident->onset_ns = start_ns;
 	verdict->first_step = step_of_program(&judge->times, step);
@@ -152,9 +154,7 @@ static void set_onset(const struct judge *judge, struct incident *incident, stru
 		incident->usual_step_ns = judge_gpu_usual_step_ns(judge, step);
 }
 
-/* Nothing is told of what ranks were late for before the cause came. */
-static void date_since_cause(const struct judge *judge, struct incident *incident,
-	struct verdict *verdict, int64_t since_ns)
+void judge_date_since_cause(const struct judge *judge, struct incident *incident, int64_t since_ns)
 {
 	int64_t start_ns;
 	uint64_t step;
@@ -162,13 +162,8 @@ static void date_since_cause(const struct judge *judge, struct incident *inciden
 	if (since_ns <= incident->onset_ns || incident->every)
 		return;
 	step = step_at(&judge->times, since_ns, judge_now_ns(judge), &start_ns);
-	set_onset(judge, incident, verdict,
-		step > incident->onset_step ? step : incident->onset_step, since_ns);
-}
-
-void judge_tell_why(const struct judge *judge, struct incident *incident, struct verdict *verdict)
-{
-	date_since_cause(judge, incident, verdict, judge_tell_cause(judge, incident, verdict));
+	set_onset(judge, incident, step > incident->onset_step ? step : incident->onset_step,
+		since_ns);
 }
 
 static void refresh(struct judge *judge, struct incident *incident)
@@ -181,7 +176,7 @@ static void refresh(struct judge *judge, struct incident *incident)
 	if (is_of_program(incident))
 		judge_imbalance_tell(judge, incident->kind, verdict);
 	else if (incident->kind == INCIDENT_RANKS)
-		judge_tell_why(judge, incident, verdict);
+		judge_date_since_cause(judge, incident, judge_tell_cause(judge, incident, verdict));
 	else if (!judge_comm_moves(judge))
 		(void)judge_comm_locate(judge, incident->onset_ns, judge_now_ns(judge), verdict);
 	verdict->slowdown = felt_slowdown(judge, incident);
@@ -332,7 +327,7 @@ static void join(
 	insert_rank(verdict, rank);
 	excess_add(&incident->sums, &run->sums);
 	if (verdict->rank_count == 1 || dated.step < incident->onset_step) {
-		set_onset(judge, incident, verdict, dated.step, dated.start_ns);
+		set_onset(judge, incident, dated.step, dated.start_ns);
 		explain_past(&context, rank, dated.start_ns, &incident->past);
 	}
 	/* Before there was a verdict to replay without, its largest delay tells what it cost. */
@@ -478,7 +473,7 @@ static void date(const struct judge *judge, struct incident *incident, const str
 
 	if (incident->kind == INCIDENT_TRANSFERS)
 		start_ns = judge_comm_onset(judge, &step);
-	set_onset(judge, incident, judge_verdict(judge, incident), step, start_ns);
+	set_onset(judge, incident, step, start_ns);
 }
 
 int judge_open_job(struct judge *judge, enum incident_kind kind, const struct run *run)
@@ -673,7 +668,7 @@ static void refine_onset(struct judge *judge, struct incident *incident)
 	}
 	if (first >= incident->alert_step)
 		return;
-	set_onset(judge, incident, verdict, first, step_start_ns(&judge->times, first));
+	set_onset(judge, incident, first, step_start_ns(&judge->times, first));
 }
 
 static void take_loud_block(struct judge *judge, struct incident *incident, double level,

@@ -303,8 +303,8 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct ru
  */
 int64_t judge_tell_cause(
 	const struct judge *judge, const struct incident *incident, struct verdict *verdict);
-/* incident/incidents.c: the same, into its verdict or a copy; where the cause came later than the onset, that moves. */
-void judge_tell_why(const struct judge *judge, struct incident *incident, struct verdict *verdict);
+/* incident/incidents.c: with that, its verdict tells nothing of what its ranks were late for before the cause came. */
+void judge_date_since_cause(const struct judge *judge, struct incident *incident, int64_t since_ns);
 struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns);
 
 /* incident/incidents.c */

@@ -25,15 +25,18 @@ static void tell_late(struct judge *judge)
 	for (size_t t = 0; t < judge->incidents.count; t++) {
 		struct incident *incident = &judge->incidents.list[t];
 		struct verdict *verdict = judge_verdict(judge, incident), late = *verdict;
+		int64_t since_ns;
 		bool more;
 
 		if (incident->kind != INCIDENT_RANKS ||
 			(verdict->cause != CAUSE_UNKNOWN && !stacks_can_add(verdict)))
 			continue;
-		judge_tell_why(judge, incident, &late);
+		since_ns = judge_tell_cause(judge, incident, &late);
 		more = says_more(&late, verdict);
-		if (more || verdict->cause == CAUSE_UNKNOWN)
+		if (more || verdict->cause == CAUSE_UNKNOWN) {
 			*verdict = late;
+			judge_date_since_cause(judge, incident, since_ns);
+		}
 		if (more && !incident->active && judge->options.on_verdict)
 			judge->options.on_verdict(
 				judge->options.context, VERDICT_EVENT_UPDATE, verdict);
@@ -55,13 +58,15 @@ void judge_late_samples(struct judge *judge)
 	for (size_t t = 0; t < judge->incidents.count; t++) {
 		struct incident *incident = &judge->incidents.list[t];
 		struct verdict *verdict = judge_verdict(judge, incident), late = *verdict;
+		int64_t since_ns;
 
 		if (!awaits_samples(judge, incident))
 			continue;
-		judge_tell_why(judge, incident, &late);
+		since_ns = judge_tell_cause(judge, incident, &late);
 		if (late.cause == CAUSE_UNKNOWN)
 			continue;
 		*verdict = late;
+		judge_date_since_cause(judge, incident, since_ns);
 		if (!incident->active && judge->options.on_verdict)
 			judge->options.on_verdict(
 				judge->options.context, VERDICT_EVENT_UPDATE, verdict);

@@ -404,12 +404,12 @@ static bool is_more_than_wandering(const struct judge *judge, const struct rank_
 	const struct run *run, const struct progress_loss *lost, const struct explanation *why,
 	struct gate_sheet *sheet)
 {
+	const struct cause_rule *rule = cause_rule(why->cause);
 	double level, before, length;
 
 	if (!run->sums.on_device || !is_of_host(run, why) ||
 		(cause_says_why(why->cause) && why->cause != CAUSE_INPUT_PIPELINE) ||
-		(cause_rule(why->cause)->sources & EVIDENCE_STACKS &&
-			why->cause != CAUSE_HOST_CODE))
+		(rule->sources & EVIDENCE_STACKS && rule->precedence != PRECEDENCE_CODE))
 		return true;
 	bool costs =
 		cause_says_why(why->cause) || run->sums.host_times || is_seen_to_cost(run, lost);

@@ -132,15 +132,28 @@ static enum cause find_cause(const struct explain_context *context, const struct
 								   : CAUSE_UNKNOWN;
 }
 
+/* Another process began to compute there since the onset. */
+static bool shared_since(
+	const struct explain_context *context, const struct episode *episode, int64_t *since_ns)
+{
+	return evidence_rose(explain_rank_of(context, episode->ranks[0]).evidence,
+		METRIC_GPU_OTHER_PROCESSES, episode->onset_ns, context->now_ns, since_ns);
+}
+
 /*
  * Its work takes longer: by what the excess is made of; or, where a host that waited for its device looks busy itself, by as much of it as
- * a cause must explain.
+ * a cause must explain, or by some, when another process came to its device meanwhile.
  */
-static bool device_may_be_slow(const struct episode *episode)
+static bool device_may_be_slow(const struct explain_context *context, const struct episode *episode)
 {
-	return episode->class_so_far == VERDICT_COMPUTE_SLOW ||
-	       (episode->class_so_far == VERDICT_UNKNOWN &&
-		       episode->shares[EXCESS_COMPUTE] >= CAUSE_SHARE_MIN);
+	double share = episode->shares[EXCESS_COMPUTE];
+	int64_t since_ns;
+
+	if (episode->class_so_far == VERDICT_COMPUTE_SLOW)
+		return true;
+	return episode->class_so_far == VERDICT_UNKNOWN &&
+	       (share >= CAUSE_SHARE_MIN ||
+		       (share >= EVIDENCE_SHARE_MIN && shared_since(context, episode, &since_ns)));
 }
 
 /* A device that is slow, for no reason of its host's: at most one of its causes is it, and explains all. */
@@ -149,13 +162,11 @@ void measure_gpu(const struct explain_context *context, struct episode *episode,
 {
 	const struct excess_sums *sums = &episode->sums;
 
-	if (!device_may_be_slow(episode) || episode->cause_so_far != CAUSE_UNKNOWN ||
+	if (!device_may_be_slow(context, episode) || episode->cause_so_far != CAUSE_UNKNOWN ||
 		!sums->on_device || find_cause(context, episode, finding->text) != cause)
 		return;
 	if (cause == CAUSE_GPU_SHARED)
-		(void)evidence_rose(explain_rank_of(context, episode->ranks[0]).evidence,
-			METRIC_GPU_OTHER_PROCESSES, episode->onset_ns, context->now_ns,
-			&finding->since_ns);
+		(void)shared_since(context, episode, &finding->since_ns);
 	finding->known = KNOWN_SHARE;
 	finding->own_ns = (double)sums->own[EXCESS_COMPUTE];
 	finding->control_ns = (double)sums->control[EXCESS_COMPUTE];

@@ -429,17 +429,42 @@ static void add_queue_wait(struct queue_waits *waits, const struct cell_times *t
 	waits->until_ns = times->departure_ns;
 }
 
-/* A host that was late itself: its calls do not wait for what the device waits for. */
-static int64_t with_late_host(struct grid_cell *cell, int64_t lead_ns, struct queue_waits *waits)
+/* A host that was late itself: its calls do not wait for what its device waits for, unless it is known that they do. */
+static int64_t with_late_host(
+	struct grid_cell *cell, int64_t lead_ns, struct queue_waits *waits, bool host_waits)
 {
-	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0), waited_ns;
+	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0);
+	int64_t waited_ns = smaller(waits->left_ns, late_ns);
 
-	if (!waits->known)
-		return lead_ns + late_ns;
-	waited_ns = smaller(waits->left_ns, late_ns);
 	waits->left_ns -= waited_ns;
+	if (!waits->known && !host_waits)
+		return lead_ns + late_ns;
 	cell->host_queued = waited_ns > 0;
 	return lead_ns + late_ns - waited_ns;
+}
+
+/* A place of the host's, as its calls come; beside those of its device. */
+static uint64_t host_place(const struct grid_row *row, uint32_t i)
+{
+	return hash_mix(~row->layout, i);
+}
+
+/* How long a host took by itself before each cell, and its device stayed in calls since the one before. */
+static void learn_hosts(struct step_grid *grid, const struct grid_row *row)
+{
+	struct queue_waits waits = {.until_ns = INT64_MIN};
+
+	waits.left_ns = *beside_queue_left_ns(grid->making.beside, row->rank);
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+		if (!(cell->part->flags & PART_DEVICE_TIME))
+			continue;
+		beside_learn_host(grid->making.beside, host_place(row, i), row->rank, waits.left_ns,
+			cell->own->host_ns);
+		waits.left_ns -= smaller(waits.left_ns, cell->own->host_ns);
+		add_queue_wait(&waits, grid_times_of(grid, cell));
+	}
 }
 
 /* What the rank's own work took before each cell (and in it, for work of its own). */
@@ -483,7 +508,8 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		if (row->works && !(cell->flags & CELL_LOCAL))
 			lead_ns = 0;
 		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works) {
-			lead_ns = with_late_host(cell, lead_ns, &waits);
+			lead_ns = with_late_host(cell, lead_ns, &waits,
+				beside_host_waits(grid->making.beside, host_place(row, i)));
 			add_queue_wait(&waits, times);
 		}
 		/* What the thread waited for in calls that are no cells is not its own: its device may have
@@ -540,9 +566,11 @@ int segments_find(struct step_grid *grid)
 	for (size_t r = 0; r < grid->row_count; r++) {
 		const struct grid_row *row = &grid->rows[r];
 
-		if (row->overlapped && !row->works && !row->hole &&
-			hash_mix(0, row->rank) % learnt_of == 0)
-			segments_learn(grid, row);
+		if (!row->overlapped || row->works || row->hole ||
+			hash_mix(0, row->rank) % learnt_of != 0)
+			continue;
+		segments_learn(grid, row);
+		learn_hosts(grid, row);
 	}
 	/* Only now is every peer's evidence known. */
 	for (size_t r = 0; r < grid->row_count; r++) {

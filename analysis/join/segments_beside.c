@@ -31,6 +31,8 @@ struct slope {
 struct place {
 	uint64_t key; /* 0 = free */
 	struct slope members, explained;
+	struct slope
+		hosts; /* of the host's time before it, over what its device stayed in calls meanwhile */
 	double work;	 /* usual, from here to the next call */
 	double wait;	 /* usual, of the one that waited most */
 	double one_rank; /* how much oftener than not last_rank is waited for, and for long */
@@ -46,6 +48,13 @@ struct visit {
 	int64_t wait_ns, way_ns, gap_ns;
 };
 
+/* A rank's host at a place, as it usually is. */
+struct host_visit {
+	uint64_t key;		  /* likewise */
+	double stays_ns, host_ns; /* running medians */
+	double seen;
+};
+
 struct queue_left {
 	uint32_t rank;
 	int64_t left_ns;
@@ -55,6 +64,7 @@ struct beside_places {
 	struct queue_left queues[QUEUES_MAX];
 	struct place places[PLACES_MAX];
 	struct visit visits[VISITS_MAX];
+	struct host_visit hosts[VISITS_MAX];
 	uint64_t asynchronous[ASYNCHRONOUS_MAX]; /* a hash set, half of it at most; 0 = free */
 	size_t asynchronous_count;
 };
@@ -176,11 +186,16 @@ static void add(struct slope *slope, double wait, double change, double share)
 	slope->product += share * (wait * change - BESIDE_FADE * slope->product);
 }
 
+static uint64_t visit_key(uint64_t place, uint32_t rank)
+{
+	return (place ^ (rank + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15)) | 1;
+}
+
 /* Exchanges a rank's last visit of a place for this one; false when it is the first. */
 static bool last_visit(struct beside_places *places, uint64_t key, const struct beside_gap *gap,
 	struct visit *last)
 {
-	uint64_t own = (key ^ (gap->rank + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15)) | 1;
+	uint64_t own = visit_key(key, gap->rank);
 	struct visit *visit = &places->visits[(own >> 32) & (VISITS_MAX - 1)];
 
 	*last = *visit;
@@ -236,6 +251,38 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 	wait = wait < least_gap ? wait : least_gap;
 	if (wait >= BESIDE_WAIT_MIN_NS)
 		add(&known->members, wait, (double)gap->gap_ns - least_gap, 1.0 / gap->others);
+}
+
+void beside_learn_host(struct beside_places *places, uint64_t place, uint32_t rank,
+	int64_t stays_ns, int64_t host_ns)
+{
+	size_t at = find(places, place | 1);
+	uint64_t own = visit_key(place | 1, rank);
+	struct host_visit *visit = &places->hosts[(own >> 32) & (VISITS_MAX - 1)];
+	double stays = fmax((double)stays_ns, BESIDE_WAIT_MIN_NS);
+	double host = fmax((double)host_ns, BESIDE_WAIT_MIN_NS);
+
+	if (visit->key != own)
+		*visit = (struct host_visit){own, stays, host, 0};
+	if (at != PLACES_MAX) {
+		double longer = stays - visit->stays_ns, most = fmax(fabs(longer), visit->host_ns);
+
+		places->places[at].key = place | 1;
+		add(&places->places[at].hosts, clip(longer / visit->host_ns, -1, 1),
+			(host - visit->host_ns) / most, 1);
+	}
+	follow_median(&visit->stays_ns, stays, 1 / (visit->seen + 2));
+	follow_median(&visit->host_ns, host, 1 / (visit->seen + 2));
+	visit->seen = fmin(visit->seen + 1, BESIDE_USUAL_SEEN_MAX);
+}
+
+bool beside_host_waits(const struct beside_places *places, uint64_t place)
+{
+	size_t at = find(places, place | 1);
+
+	return at != PLACES_MAX && places->places[at].hosts.weight >= BESIDE_HOST_WEIGHT_MIN &&
+	       places->places[at].hosts.product >
+		       BESIDE_HOST_WAITS * places->places[at].hosts.weight;
 }
 
 void beside_bound(struct beside_places *places, uint64_t place, int64_t bound_ns)

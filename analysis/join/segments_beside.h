@@ -43,6 +43,15 @@ bool beside_asynchronous(struct beside_places *places, uint64_t place, bool seen
 void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap);
 
 /*
+ * Before a place the rank's host took so long by itself, as far as its calls tell, while its device stayed in calls
+ * for so long. A host that waits for its device in a call that nobody sees takes longer by as much as the device stays.
+ */
+void beside_learn_host(struct beside_places *places, uint64_t place, uint32_t rank,
+	int64_t stays_ns, int64_t host_ns);
+/* Whether hosts are known to wait before a place for what holds up their device. */
+bool beside_host_waits(const struct beside_places *places, uint64_t place);
+
+/*
  * From a place's arrival to the next one's of its stream, of the member that waited least: the work between
  * took that long at most.
  */

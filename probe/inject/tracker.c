@@ -14,12 +14,11 @@
 #define NO_TIME INT64_MAX
 enum { PLACES_TRIED = 16, CHANNELS_MAX = 64 };
 /*
- * The kernels of a communicator follow each other; only calls of one group, which are one kernel,
- * end in any order. So when a call that was launched a whole group later has ended, one that is
- * still in flight has ended too, and was not told of. Groups of all-to-all have a send and a
- * receive for each member; of others, such as coalesced reductions, few have more than this.
+ * The kernels of a communicator follow each other; only calls of one group, which are one kernel, end in any
+ * order. So when so many kernels that were launched later have ended, a call that is still in flight has ended too, and
+ * NCCL did not tell of all its channels. One later kernel is not enough: NCCL looks at channels in turn.
  */
-enum { GROUP_USUAL = 256 };
+enum { KERNELS_PASSED = 4 };
 
 /* Without an end for so long, calls in a full table that were launched before are taken for some whose end is not told. */
 #define SILENT_NS INT64_C(1000000000)
@@ -42,8 +41,9 @@ _Static_assert(TRACKER_EVENTS_MAX == 1 << PLACE_BITS, "handle");
 _Static_assert(KIND_BITS + COMMUNICATOR_BITS + PLACE_BITS + GENERATION_BITS + KEY_BITS == 64, "");
 
 struct event {
-	uint64_t tag;		   /* atomic: generation << 2 | state */
-	uint64_t order, group_end; /* atomic: of its launch, of the last of its group */
+	uint64_t tag;				/* atomic: generation << 2 | state */
+	uint64_t order;				/* atomic: of its launch */
+	uint64_t kernel;			/* atomic: that it is a part of */
 	int64_t start_ns, stop_ns, observed_ns; /* atomic: earliest, latest */
 	uint32_t stopped;     /* atomic: channels that ended, with a time or not */
 	uint32_t seen;	      /* atomic: of these, with both times */
@@ -57,9 +57,12 @@ struct communicator {
 	uint64_t hash;
 	int32_t rank, rank_count, node_count;
 	uint8_t device;
-	uint64_t cursor;   /* atomic */
-	uint64_t launched; /* atomic: events so far, also of those before it here */
-	uint64_t ended;	   /* atomic: the order of the last launched one that ended */
+	uint64_t cursor;       /* atomic */
+	uint64_t launched;     /* atomic: events so far, also of those before it here */
+	uint64_t ended;	       /* atomic: the order of the last launched one that ended */
+	uint64_t kernels;      /* atomic: launched so far */
+	uint64_t ended_kernel; /* atomic: the last one of which some call ended */
+	uint64_t swept;	       /* atomic: places that hold nothing to be ended by finish_passed() */
 	int64_t timed_ns; /* atomic: when an end was last told, with its time; at first its begin */
 	int64_t launch_after_ns; /* atomic: the kernel whose tasks are told of was launched later */
 	int64_t told_ns; /* atomic: the last word of a kernel's tasks; 0 = the next one's are being told of */
@@ -352,42 +355,46 @@ static void fill_collective(struct communicator *communicator, const struct trac
 }
 
 /*
- * When a kernel can have started at the earliest: when it was called. Before version 5 NCCL does not tell of that, and of a kernel's
- * tasks after its launch: first that each begins, then that each is enqueued. A communicator's launches follow each
- * other, so this one's was behind the last word of the kernel before.
+ * NCCL tells of a kernel's tasks after its launch: first that each begins, then that each is enqueued. So the first one
+ * behind that is of another kernel, which was launched behind the last word of the one before.
  */
-static int64_t earliest_start(
-	struct communicator *communicator, const struct ring_collective *collective)
+static void note_kernel(struct communicator *communicator)
 {
 	int64_t told_ns = __atomic_exchange_n(&communicator->told_ns, 0, __ATOMIC_RELAXED);
 
-	if (told_ns)
-		__atomic_store_n(&communicator->launch_after_ns, told_ns, __ATOMIC_RELAXED);
+	if (!told_ns)
+		return;
+	__atomic_store_n(&communicator->launch_after_ns, told_ns, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&communicator->kernels, 1, __ATOMIC_RELAXED);
+}
+
+/* When a kernel can have started at the earliest: when it was called, of which NCCL tells from version 5 on. */
+static int64_t earliest_start(
+	struct communicator *communicator, const struct ring_collective *collective)
+{
 	return ring_collective_knows_call(collective)
 		       ? collective->enqueue_host_ns
 		       : __atomic_load_n(&communicator->launch_after_ns, __ATOMIC_RELAXED);
 }
 
+/* Later kernels have ended. */
+static bool is_passed(const struct communicator *communicator, const struct event *event)
+{
+	return __atomic_load_n(&event->kernel, __ATOMIC_RELAXED) + KERNELS_PASSED <=
+	       __atomic_load_n(&communicator->ended_kernel, __ATOMIC_RELAXED);
+}
+
 /*
- * It ended, since what was launched behind its group has, and will not be told of; or nothing is told of on this
- * communicator for a second, though all places are in use.
+ * It ended, since what was launched later has, and will not be told of; or nothing is told of on this communicator
+ * for a second, though all places are in use.
  */
 static bool is_stale(const struct communicator *communicator, const struct event *event)
 {
 	int64_t long_ago = process_now_ns() - SILENT_NS;
 
-	return __atomic_load_n(&event->group_end, __ATOMIC_RELAXED) <
-		       __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED) ||
+	return is_passed(communicator, event) ||
 	       (event->collective.launch_host_ns < long_ago &&
 		       __atomic_load_n(&communicator->timed_ns, __ATOMIC_RELAXED) < long_ago);
-}
-
-/* How many calls its group has, at most as a rule. */
-static uint64_t group_size(const struct communicator *communicator, const struct tracker_task *task)
-{
-	return GROUP_USUAL + (task->point_to_point && communicator->rank_count > 0
-					     ? 2 * (uint64_t)communicator->rank_count
-					     : 0);
 }
 
 /* The place is free for one more event, and taken; a stale one is given up for it. */
@@ -417,34 +424,55 @@ static struct event *take_event(struct communicator *communicator, size_t *place
 }
 
 /* All places are taken: it is not recorded. Its end is heard of all the same, and tells of others'. */
-static void *lose_event(
-	struct communicator *communicator, const struct tracker_task *task, uint64_t order)
+static void *lose_event(struct communicator *communicator, const struct tracker_task *task)
 {
+	uint64_t kernel = __atomic_load_n(&communicator->kernels, __ATOMIC_RELAXED);
+
 	if (task->point_to_point)
 		(void)next_peer_sequence(communicator, task, tracker_function(task->function));
 	__atomic_fetch_add(&communicator->dropped, 1, __ATOMIC_RELAXED);
 	process_count_drop(PROCESS_DROP_EVENT);
 	return make_handle(KIND_LOST_TASK, (uint64_t)(communicator - tracker.communicators),
-		order & (TRACKER_EVENTS_MAX - 1), order >> PLACE_BITS);
+		kernel & (TRACKER_EVENTS_MAX - 1), kernel >> PLACE_BITS);
 }
 
-/* The order of one without a place: as much of it as the handle holds, the newest that it can be. */
-static uint64_t lost_order(const struct communicator *communicator, const void *handle)
+/* The kernel of one without a place: as much of it as the handle holds, the newest that it can be. */
+static uint64_t lost_kernel(const struct communicator *communicator, const void *handle)
 {
 	uint64_t mask = (UINT64_C(1) << (PLACE_BITS + GENERATION_BITS)) - 1;
-	uint64_t launched = __atomic_load_n(&communicator->launched, __ATOMIC_RELAXED);
+	uint64_t kernels = __atomic_load_n(&communicator->kernels, __ATOMIC_RELAXED);
 
-	return launched -
-	       ((launched - ((uintptr_t)handle >> (KIND_BITS + COMMUNICATOR_BITS))) & mask);
+	return kernels -
+	       ((kernels - ((uintptr_t)handle >> (KIND_BITS + COMMUNICATOR_BITS))) & mask);
 }
 
-static void note_ended(struct communicator *communicator, uint64_t order)
+static void raise_to(uint64_t *value, uint64_t least)
 {
-	uint64_t known = __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
+	uint64_t known = __atomic_load_n(value, __ATOMIC_RELAXED);
 
-	while (order > known && !__atomic_compare_exchange_n(&communicator->ended, &known, order,
-					true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (least > known && !__atomic_compare_exchange_n(value, &known, least, true,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+}
+
+/* Ends calls that later kernels have passed, as far as they lie before all others in flight. */
+static void finish_passed(struct communicator *communicator)
+{
+	uint64_t swept = __atomic_load_n(&communicator->swept, __ATOMIC_RELAXED);
+
+	while (swept < __atomic_load_n(&communicator->cursor, __ATOMIC_RELAXED)) {
+		struct event *event = &communicator->events[swept & (TRACKER_EVENTS_MAX - 1)];
+		uint64_t tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
+
+		if ((tag & 3) == STATE_BUSY ||
+			((tag & 3) == STATE_ACTIVE && !is_passed(communicator, event)))
+			return;
+		if (claim_event(event, tag))
+			finish_event(event);
+		if (__atomic_compare_exchange_n(&communicator->swept, &swept, swept + 1, false,
+			    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			swept++;
+	}
 }
 
 /*
@@ -504,14 +532,15 @@ void *tracker_task_start(void *context, const struct tracker_task *task)
 		return NULL;
 	}
 	order = __atomic_add_fetch(&communicator->launched, 1, __ATOMIC_RELAXED);
+	note_kernel(communicator);
 	event = take_event(communicator, &place);
 	if (!event)
-		return lose_event(communicator, task, order);
+		return lose_event(communicator, task);
 	fill_collective(communicator, task, &event->collective);
 	event->earliest_ns = earliest_start(communicator, &event->collective);
 	__atomic_store_n(&event->order, order, __ATOMIC_RELAXED);
-	__atomic_store_n(
-		&event->group_end, order + group_size(communicator, task), __ATOMIC_RELAXED);
+	__atomic_store_n(&event->kernel, __atomic_load_n(&communicator->kernels, __ATOMIC_RELAXED),
+		__ATOMIC_RELAXED);
 	event->start_ns = NO_TIME;
 	event->stop_ns = event->observed_ns = 0;
 	event->stopped = event->seen = event->zero_stamps = 0;
@@ -584,30 +613,35 @@ void tracker_stop(void *handle) /* a task's means enqueued, not finished */
 	struct communicator *lost = handle_communicator(handle, KIND_LOST_CHANNEL);
 	struct communicator *timed = handle_communicator(handle, KIND_CHANNEL);
 	struct communicator *untimed = handle_communicator(handle, KIND_UNTIMED_CHANNEL);
-	struct communicator *told = handle_communicator(handle, KIND_TASK);
+	struct communicator *task = handle_communicator(handle, KIND_TASK);
+	struct communicator *lost_task = handle_communicator(handle, KIND_LOST_TASK);
+	struct communicator *told = task ? task : lost_task;
 	struct event *event = find_event(timed ? timed : untimed, handle);
 	uint64_t tag;
 
 	if (told)
 		__atomic_store_n(&told->told_ns, process_now_ns(), __ATOMIC_RELAXED);
 	if (lost)
-		note_ended(lost, lost_order(lost, handle));
+		raise_to(&lost->ended_kernel, lost_kernel(lost, handle));
 	if (!event)
 		return;
-	if (timed) /* else another call has ended */
-		note_ended(timed, __atomic_load_n(&event->order, __ATOMIC_RELAXED));
+	if (timed) { /* else another call has ended */
+		raise_to(&timed->ended, __atomic_load_n(&event->order, __ATOMIC_RELAXED));
+		raise_to(&timed->ended_kernel, __atomic_load_n(&event->kernel, __ATOMIC_RELAXED));
+	}
 	tag = __atomic_load_n(&event->tag, __ATOMIC_ACQUIRE);
 	if (__atomic_add_fetch(&event->stopped, 1, __ATOMIC_ACQ_REL) ==
 			event->collective.channels_expected &&
-		claim_event(event, tag))
+		claim_event(event, tag)) {
 		finish_event(event);
+		finish_passed(timed ? timed : untimed);
+	}
 }
 
 /* The oldest that is still to end; false: none, or it is not old. */
 static bool find_in_flight(
 	const struct communicator *communicator, int64_t now, struct ring_in_flight *found)
 {
-	uint64_t ended = __atomic_load_n(&communicator->ended, __ATOMIC_RELAXED);
 	uint64_t oldest = UINT64_MAX;
 
 	*found = (struct ring_in_flight){.communicator = communicator->hash, .host_ns = now};
@@ -617,8 +651,7 @@ static bool find_in_flight(
 		uint64_t order = __atomic_load_n(&event->order, __ATOMIC_RELAXED);
 		struct ring_collective call;
 
-		if ((tag & 3) != STATE_ACTIVE ||
-			__atomic_load_n(&event->group_end, __ATOMIC_RELAXED) < ended)
+		if ((tag & 3) != STATE_ACTIVE || is_passed(communicator, event))
 			continue;
 		found->count++;
 		if (order > oldest)

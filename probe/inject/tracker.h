@@ -2,8 +2,8 @@
 /*
  * NCCL's events, whatever the version of the plug-in: communicators, collectives in flight, their
  * kernels' channels. One record per collective is written when its last channel has stopped; as
- * incomplete, when its place is needed and what was launched long after it has ended (its own end
- * was not told), or when its communicator ends. Without a place it is counted as dropped. Any
+ * incomplete, when kernels that were launched after it have ended (its own end was not told), or
+ * when its communicator ends. Without a place it is counted as dropped. Any
  * thread; memory is taken at the first communicator, never after.
  *
  * An exchange with oneself leaves no record: nobody waits for it, and NCCL (2.26 to 2.30), whose

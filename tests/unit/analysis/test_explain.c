@@ -589,6 +589,24 @@ static void the_driver_tells_a_device_from_a_busy_host(void **state)
 	assert_int_equal(explained(&host)->verdict_class, VERDICT_UNKNOWN);
 }
 
+/* A fourth looks like the device's: only another process that came since the delay began decides. */
+static void who_comes_to_a_gpu_decides_sooner(void **state)
+{
+	struct excess_sums sums = device_sums(60, 180, EXCESS_HOST_CPU);
+
+	(void)state;
+	sums.evidence_mask &= ~(uint32_t)EVIDENCE_DEVICE_WAIT;
+	put_gauge(METRIC_GPU_OTHER_PROCESSES, 5, 0, 1);
+	put_gauge(METRIC_GPU_OTHER_PROCESSES, 14, 0, 1);
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_UNKNOWN);
+	(void)clean_up(state);
+	put_gauge(METRIC_GPU_OTHER_PROCESSES, 9, 0, 0);
+	put_gauge(METRIC_GPU_OTHER_PROCESSES, 14, 0, 1);
+	assert_int_equal(explained(&sums)->cause, CAUSE_GPU_SHARED);
+	sums.evidence_mask |= EVIDENCE_DEVICE_WAIT; /* the host is known to be busy itself */
+	assert_int_equal(explained(&sums)->verdict_class, VERDICT_HOST_SLOW);
+}
+
 static struct kept_look look_at(uint32_t rank, int64_t kernel_ms, int64_t idle_ms)
 {
 	struct kept_look look = {.start_ns = 14LL * SECOND, .stop_ns = 15LL * SECOND};
@@ -705,6 +723,7 @@ int main(void)
 		EXPLAIN_TEST(a_slow_gpu_has_one_cause),
 		EXPLAIN_TEST(others_on_a_gpu_are_told_late),
 		EXPLAIN_TEST(the_driver_tells_a_device_from_a_busy_host),
+		EXPLAIN_TEST(who_comes_to_a_gpu_decides_sooner),
 		EXPLAIN_TEST(looks_say_where_and_not_why),
 		EXPLAIN_TEST(memory_that_is_reclaimed_is_the_cause),
 		EXPLAIN_TEST(what_is_always_reclaimed_is_no_cause),

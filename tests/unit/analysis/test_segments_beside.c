@@ -352,6 +352,50 @@ static void what_was_queued_gives_a_bound(void **state)
 	beside_places_destroy(places);
 }
 
+/* A rank's host beside its device's stays in calls, step by step: jitter, then `long_ones` steps behind a slow rank. */
+static void learn_hosts(
+	struct beside_places *places, int long_ones, int64_t stays_us, int64_t host_us)
+{
+	for (int i = 0; i < 60; i++)
+		beside_learn_host(places, PLACE, 1, (1000 + 370 * (i % 4)) * US,
+			(18000 + 410 * (i % 3)) * US);
+	for (int i = 0; i < long_ones; i++)
+		beside_learn_host(places, PLACE, 1, (stays_us + 900 * (i % 3)) * US,
+			(host_us + 900 * (i % 3)) * US);
+}
+
+/* Its own time grows by what the device waits: the host waits with it, in calls that nobody sees. */
+static void a_host_that_waits_unseen_is_known_soon(void **state)
+{
+	struct beside_places *places = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	learn_hosts(places, 0, 0, 0);
+	assert_false(beside_host_waits(places, PLACE));
+	learn_hosts(places, 6, 85000, 100000);
+	assert_true(beside_host_waits(places, PLACE));
+	assert_false(beside_host_waits(places, PLACE + 1));
+	beside_places_destroy(places);
+}
+
+/* It goes on as before while its device waits; or all hosts take longer, and no device waits. */
+static void a_host_that_goes_on_does_not_wait(void **state)
+{
+	struct beside_places *places = beside_places_create();
+	struct beside_places *alike = beside_places_create();
+
+	(void)state;
+	assert_non_null(places);
+	assert_non_null(alike);
+	learn_hosts(places, 100, 85000, 18000);
+	assert_false(beside_host_waits(places, PLACE));
+	learn_hosts(alike, 100, 1000, 100000);
+	assert_false(beside_host_waits(alike, PLACE));
+	beside_places_destroy(alike);
+	beside_places_destroy(places);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -366,6 +410,8 @@ int main(void)
 		cmocka_unit_test(work_goes_on_beside_a_queue),
 		cmocka_unit_test(what_needs_the_last_one_is_short),
 		cmocka_unit_test(what_was_queued_gives_a_bound),
+		cmocka_unit_test(a_host_that_waits_unseen_is_known_soon),
+		cmocka_unit_test(a_host_that_goes_on_does_not_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

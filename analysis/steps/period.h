@@ -24,7 +24,8 @@
  *     the longer cycle and no shorter one: counts, and what they announced.
  * The rest may be a pause alone: then each call of a step of equal all-reduces, or each micro-batch,
  * is a cycle, and every n-th of them comes after a pause that the others have not, from the start: where it begins later, a
- * fault delays every n-th step (a loader of n workers). Of pauses that come and go in many places of a round, some
+ * fault delays every n-th step (a loader of n workers). Rounds that together take next to no time beside that pause are one
+ * step, whatever it weighs: so many ranks average what they trained alone. Of pauses that come and go in many places of a round, some
  * come in an order by chance: that is asked first.
  *
  * What is followed stays: a longer cycle takes its place only when it has shown for a quarter

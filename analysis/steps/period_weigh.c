@@ -501,6 +501,15 @@ static bool delays_all(const struct period_detector *detector, const struct repe
 	       pauses[1] / counts[1] - pauses[0] / counts[0];
 }
 
+/* So many rounds take next to no time beside the pause before them: what is done in them is done in the pause. */
+static bool is_burst(
+	const struct rounds *rounds, uint64_t period, uint64_t factor, double longest_ns)
+{
+	double round_ns = rounds->spacing_ns / ((double)rounds->calls / (double)period);
+
+	return (double)factor * round_ns <= PERIOD_BURST_SHARE * longest_ns;
+}
+
 /*
  * Does what comes every so many rounds (factor) before this place of theirs make one step of them? Returns its
  * length. A slight pause does so by its length alone.
@@ -531,7 +540,10 @@ static double pause_of(const struct period_detector *detector, const struct repe
 		rounds.spacing_ns = rounds.pause_ns;
 	}
 	rounds.spacing_ns -= long_sum;
-	return (double)factor <= bound(&rounds, &detector->cycle, &rest) ? rest.longest_ns : 0;
+	return is_burst(&rounds, period, factor, rest.longest_ns) ||
+			       (double)factor <= bound(&rounds, &detector->cycle, &rest)
+		       ? rest.longest_ns
+		       : 0;
 }
 
 /*

@@ -557,6 +557,35 @@ static void test_several_pauses(void **state)
 	stream_close(&stream);
 }
 
+/*
+ * Ranks train alone, then average four layers of a model, call by call: the layers' calls are alike, and take no time beside
+ * the rest. Where they do, each may be a step, and what lies between a checkpoint.
+ */
+static void test_bursts(void **state)
+{
+	static const uint64_t lengths[] = {
+		7077888, 9216, 2359296, 3072, 6291456, 8192, 6291456, 3072, 3072, 3072, 3072, 3072};
+	static const struct {
+		int64_t pause_ns;
+		uint64_t period;
+	} rests[] = {{700000000, 48}, {200000000, 12}};
+
+	(void)state;
+	for (size_t r = 0; r < 2; r++) {
+		struct stream stream;
+
+		stream_open(&stream, 1000, 0);
+		for (uint64_t i = 0; i < 48 * 60; i++) {
+			stream.pause_ns = i % 48 ? 8000 : rests[r].pause_ns;
+			push(&stream, 'a', lengths[i % 12]);
+		}
+		assert_status(&stream, PERIOD_CONFIRMED, true, rests[r].period);
+		for (size_t i = 0; i < stream.cut_count && r == 0; i++)
+			assert_int_equal(stream.cuts[i] % 48, 0);
+		stream_close(&stream);
+	}
+}
+
 /* Evaluations may hold far more calls than what is trained between them: these steps count, each time. */
 static void test_long_evaluations(void **state)
 {
@@ -657,6 +686,7 @@ int main(void)
 		cmocka_unit_test(test_chance),
 		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_several_pauses),
+		cmocka_unit_test(test_bursts),
 	};
 
 	return cmocka_run_group_tests_name("analysis.period", tests, NULL, NULL);

@@ -224,6 +224,26 @@ static void excess_by_direction(const struct blame *blame, const struct step_gri
 	}
 }
 
+/* Hosts, and not what their devices have to do, say how long the steps of some ranks are. */
+static bool hosts_lead(const struct step_grid *grid)
+{
+	for (size_t r = 0; r < grid->row_count; r++) {
+		const struct grid_row *row = &grid->rows[r];
+		int64_t by_host_ns = 0;
+
+		for (uint32_t i = 0; i < row->cell_count && !row->hole && !row->plain; i++) {
+			const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+			int64_t own_ns = grid_own_ns(grid, row->first_cell + i);
+
+			if ((cell->part->flags & PART_DEVICE_TIME) && cell->own->host_ns >= own_ns)
+				by_host_ns += own_ns;
+		}
+		if ((double)by_host_ns > HALF_SHARE * (double)work_of_row(grid, row))
+			return true;
+	}
+	return false;
+}
+
 /* Time that others took from a row's own: a machine that is too full, no uneven batches. */
 static int64_t taken_ns(const struct step_grid *grid, const struct grid_row *row)
 {
@@ -253,12 +273,13 @@ static bool runs_beside(const struct step_grid *grid, const struct grid_row *row
 	return false;
 }
 
-static void correlate_step(struct judge *judge, const struct step_grid *grid)
+static void correlate_step(struct judge *judge, const struct step_grid *grid, bool led)
 {
 	struct imbalance_state *state = judge->imbalance;
 	double forget = 1 - 1.0 / UNEVEN_MEMORY;
 
 	state->work->deviations.steps = state->work->deviations.steps * forget + 1;
+	state->work->deviations.led = state->work->deviations.led * forget + led;
 	state->work->deviations.beside = false;
 	for (int i = 0; i < 3; i++)
 		state->work->deviations.products[i] *= forget;
@@ -309,8 +330,9 @@ static bool deviations_alike(const struct imbalance_state *state)
 	double least = state->work->deviations.beside && large ? UNEVEN_BESIDE_CORRELATION_MIN
 							       : UNEVEN_CORRELATION_MIN;
 
-	/* Where ranks were kept off their CPUs, their deviations tell nothing of work. */
-	if (state->work->deviations.taken > HALF_SHARE * state->work->deviations.absolute)
+	/* Where ranks were kept off their CPUs, or hosts lead their devices, deviations tell nothing of work. */
+	if (state->work->deviations.taken > HALF_SHARE * state->work->deviations.absolute ||
+		state->work->deviations.led > HALF_SHARE * state->work->deviations.steps)
 		return false;
 	if (fmin(forward, backward) < UNEVEN_DIRECTION_SHARE_MIN * fmax(forward, backward))
 		return large;
@@ -354,7 +376,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	const struct role *worst;
 	double mean_ns;
 	int64_t gain_ns = 0;
-	bool sampled;
+	bool sampled, led;
 	int error = judge_roles_key(judge, grid);
 
 	if (error < 0)
@@ -368,10 +390,11 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	mean_ns = compare_roles(state, &worst);
 	if (grid->traits.host_time)
 		return 0; /* hosts show how long they work, not their devices */
+	led = hosts_lead(grid);
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
 	sampled = grid->row_count <= RANKS_ENOUGH || grid->step.number % STEPS_SAMPLED == 0;
 	if (grid->traits.overlapped || sampled)
-		correlate_step(judge, grid);
+		correlate_step(judge, grid, led);
 	if (grid->traits.overlapped && sampled)
 		error = judge_messages_step(judge, grid);
 	state->work->sequences = sequences_uneven(judge);
@@ -381,7 +404,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 		return error;
 	state->work->block_gain_ns[1] += gain_ns;
 	gain_ns = 0;
-	state->uneven = grid->traits.overlapped && mean_ns > 0 &&
+	state->uneven = grid->traits.overlapped && !led && mean_ns > 0 &&
 			(double)worst->step_work_ns > UNEVEN_WORK_MIN * mean_ns;
 	if (!state->uneven)
 		return 0;

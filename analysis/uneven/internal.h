@@ -35,6 +35,7 @@ struct deviation_sums {
 	double products[3];    /* of deviations of both directions: xx, yy, xy */
 	double absolute, work; /* of deviations of both together, of rows' work */
 	double taken;	       /* of the work, while the rank was kept off its CPU */
+	double led;	       /* steps whose hosts lead their devices */
 	double rows, steps;    /* in them */
 	bool beside; /* in the last step, some device's collectives went on beside its work */
 };

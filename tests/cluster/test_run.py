@@ -199,7 +199,7 @@ def attach_pipeline_deep(paths):
     """Its messages have device times and are joined, though each rank counts them from the attach: a stage whose
     host is slow is named."""
     report, sources = attach_pipeline(paths, 2, "--deep", "--yes", steps=210,
-                                      faults=["rank=0 kind=minor first=120 last=209 size=100"])
+                                      faults=["rank=0 kind=minor first=120 last=209 size=200"])
     check("attach --deep: 2 ranks" in sources["device.attach"]["why"], "it was loaded")
     check(sources["device.time"]["state"] == "on", "messages have device times")
     apart = report["coverage"]["steps_incomplete"]

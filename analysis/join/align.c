@@ -105,8 +105,7 @@ static int grow_table(struct step_grid *grid)
 	return 0;
 }
 
-/* A send and its receive have a communicator of their own: one direction between two ranks. */
-static uint64_t pair_key(const struct part_kind *part, uint32_t own_index)
+uint64_t grid_pair_key(const struct part_kind *part, uint32_t own_index)
 {
 	bool sends = part->operation == OPERATION_SEND;
 	uint64_t sender = sends ? own_index : part->peer - 1;
@@ -184,7 +183,7 @@ static int join(struct step_grid *grid, const struct grid_row *row, const struct
 	bool pair, uint32_t *index)
 {
 	const struct part_kind *kind = part->kind;
-	uint64_t key = pair ? pair_key(kind, part->own_index) : kind->communicator_id;
+	uint64_t key = pair ? grid_pair_key(kind, part->own_index) : kind->communicator_id;
 	int error = 0;
 
 	if (!guess_instance(grid, row, key, part->sequence, index))

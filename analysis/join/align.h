@@ -211,6 +211,12 @@ struct grid_part {
 	bool reckoned;	    /* its times are what others tell of it */
 };
 
+/*
+ * A send and its receive have a communicator of their own: one direction between two ranks. own_index: the part's rank
+ * within the communicator.
+ */
+uint64_t grid_pair_key(const struct part_kind *part, uint32_t own_index);
+
 /* Adds a part to the last row. Returns 0 or -ENOMEM. */
 int grid_add_part(struct step_grid *grid, const struct grid_part *part)
 	__attribute__((warn_unused_result));

@@ -2,25 +2,42 @@
 /*
  * Calls that a rank's device tells nothing of any more, while those of others still do (a source fell silent, or lost
  * some). Nobody begins a collective before its host called it, and where it waits for all, all leave it together: so such a
- * part begins with the first of the others', or when its host called if that was later, and ends with them; elsewhere it takes
- * as long as the shortest. Late by this is only whose host was: that its device was is not seen, and the transfer says nothing.
+ * part begins with the first of the others', or when its host called if that was later, and ends with them, as a send does with
+ * its receive; elsewhere it takes as long as the shortest. Late by this is only whose host was: that its device was is not seen, and the transfer says nothing.
  */
 #include <errno.h>
 
 #include "analysis/base/hash.h"
+#include "analysis/join/align.h"
 #include "analysis/join/assembly_internal.h"
 
 /* What devices tell of one instance. */
 struct timed_call {
-	uint64_t communicator_id, sequence; /* id 0: free */
-	int64_t arrival_ns, departure_ns;   /* the first of each, on the job's clock */
-	int64_t stay_ns;		    /* the shortest */
+	uint64_t key, sequence;		  /* key 0: free */
+	int64_t arrival_ns, departure_ns; /* the first of each, on the job's clock */
+	int64_t stay_ns;		  /* the shortest */
 };
 
 static bool is_told(const struct part_kind *kind)
 {
-	return kind->flags & PART_DEVICE_TIME && kind->communicator_id &&
-	       !part_kind_is_message(kind);
+	return kind->flags & PART_DEVICE_TIME && kind->communicator_id;
+}
+
+/* What a part is joined by, beside its sequence; 0: it is not known whom a message goes to, or comes from. */
+static uint64_t key_of(const struct part_kind *kind, uint32_t own_index)
+{
+	if (!part_kind_is_message(kind))
+		return kind->communicator_id;
+	return kind->peer && own_index != STEP_RANK_UNKNOWN ? grid_pair_key(kind, own_index) : 0;
+}
+
+static uint32_t own_index_of(struct rank_stream *rank, const struct part_kind *kind)
+{
+	const struct rank_communicator *communicator =
+		part_kind_is_message(kind) ? stream_communicator(rank, kind->communicator_id)
+					   : NULL;
+
+	return communicator ? communicator->own_index : STEP_RANK_UNKNOWN;
 }
 
 bool assembly_falls_silent(const struct assembly *assembly, uint32_t number)
@@ -36,25 +53,24 @@ bool assembly_falls_silent(const struct assembly *assembly, uint32_t number)
 }
 
 static struct timed_call *find_call(
-	const struct timed_calls *calls, uint64_t communicator_id, uint64_t sequence)
+	const struct timed_calls *calls, uint64_t key, uint64_t sequence)
 {
-	size_t at = hash_mix(communicator_id, sequence) & (calls->capacity - 1);
+	size_t at = hash_mix(key, sequence) & (calls->capacity - 1);
 
-	while (calls->table[at].communicator_id &&
-		(calls->table[at].communicator_id != communicator_id ||
-			calls->table[at].sequence != sequence))
+	while (calls->table[at].key &&
+		(calls->table[at].key != key || calls->table[at].sequence != sequence))
 		at = (at + 1) & (calls->capacity - 1);
 	return &calls->table[at];
 }
 
-static void note_call(struct timed_calls *calls, uint64_t communicator_id, uint64_t sequence,
+static void note_call(struct timed_calls *calls, uint64_t key, uint64_t sequence,
 	int64_t arrival_ns, int64_t departure_ns)
 {
-	struct timed_call *call = find_call(calls, communicator_id, sequence);
+	struct timed_call *call = find_call(calls, key, sequence);
 
-	if (!call->communicator_id)
-		*call = (struct timed_call){communicator_id, sequence, arrival_ns, departure_ns,
-			departure_ns - arrival_ns};
+	if (!call->key)
+		*call = (struct timed_call){
+			key, sequence, arrival_ns, departure_ns, departure_ns - arrival_ns};
 	if (arrival_ns < call->arrival_ns)
 		call->arrival_ns = arrival_ns;
 	if (departure_ns < call->departure_ns)
@@ -66,7 +82,7 @@ static void note_call(struct timed_calls *calls, uint64_t communicator_id, uint6
 /* Notes the parts of a rank before the cut; without a table, counts them. */
 static size_t note_rank(struct assembly *assembly, uint32_t number, struct timed_calls *calls)
 {
-	const struct rank_stream *rank = &assembly->streams->ranks[number];
+	struct rank_stream *rank = &assembly->streams->ranks[number];
 	struct stream_position cut = assembly->scans[number].at;
 	size_t count = 0, at = rank->part_head;
 
@@ -77,13 +93,13 @@ static size_t note_rank(struct assembly *assembly, uint32_t number, struct timed
 
 		for (size_t p = at; p < end; p++) {
 			const struct part_kind *kind = packed_kind(entry, p);
+			uint64_t key = is_told(kind) ? key_of(kind, own_index_of(rank, kind)) : 0;
 
-			if (!is_told(kind) ||
-				!assembly_sequence(assembly, number, entry, p, &sequence))
+			if (!key || !assembly_sequence(assembly, number, entry, p, &sequence))
 				continue;
 			count++;
 			if (calls)
-				note_call(calls, kind->communicator_id, sequence,
+				note_call(calls, key, sequence,
 					assembly_job_ns(assembly, rank, entry->times[p].arrival),
 					assembly_job_ns(assembly, rank, entry->times[p].departure));
 		}
@@ -121,17 +137,17 @@ bool assembly_reckon(const struct timed_calls *calls, struct grid_part *part)
 {
 	const struct part_kind *kind = part->kind;
 	const struct timed_call *call;
+	uint64_t key = part->joined ? key_of(kind, part->own_index) : 0;
 
-	if (!calls->table || !part->joined || part_kind_is_message(kind) ||
-		kind->flags & PART_SEQUENCE_RELATIVE)
+	if (!calls->table || !key || kind->flags & PART_SEQUENCE_RELATIVE)
 		return false;
-	call = find_call(calls, kind->communicator_id, part->sequence);
-	if (!call->communicator_id)
+	call = find_call(calls, key, part->sequence);
+	if (!call->key)
 		return false;
 	if (part->arrival_ns < call->arrival_ns)
 		part->arrival_ns = call->arrival_ns;
 	part->call_ns = call->stay_ns;
-	if (operation_waits_for(kind->operation) == WAITS_FOR_ALL) {
+	if (part_kind_is_message(kind) || operation_waits_for(kind->operation) == WAITS_FOR_ALL) {
 		if (part->arrival_ns > call->departure_ns)
 			part->arrival_ns = call->departure_ns;
 		part->call_ns = call->departure_ns - part->arrival_ns;

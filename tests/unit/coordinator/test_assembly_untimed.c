@@ -145,11 +145,75 @@ static void ranks_that_fall_silent_together_are_not_timed(void **state)
 	tear_down(&job);
 }
 
+/* A send and a receive in one group, each with the other rank, then an all-reduce, of which all devices tell. */
+static void queue_exchange(struct job *job, uint32_t rank, bool told, int64_t late_ns)
+{
+	static const uint8_t operations[] = {
+		OPERATION_SEND, OPERATION_RECEIVE, OPERATION_ALL_REDUCE};
+	struct collective_part parts[CALLS] = {{0}};
+	struct step_entry step = {.rank = rank,
+		.index = job->steps,
+		.start.value = job->now_ns,
+		.part_count = CALLS,
+		.parts = parts};
+
+	for (int64_t p = 0; p < CALLS; p++) {
+		bool message = operations[p] != OPERATION_ALL_REDUCE, timed = told || !message;
+		int64_t at_ns = job->now_ns + (message ? 10 : 30) * MS;
+
+		parts[p] = (struct collective_part){.communicator_id = WORLD,
+			.sequence = job->steps,
+			.length_bytes = 4096,
+			.arrival.value = at_ns + (message ? late_ns : 0),
+			.departure.value = timed ? at_ns + 6 * MS : at_ns + late_ns,
+			.operation = operations[p],
+			.root = STEP_ROOT_NONE,
+			.peer = message ? 2 - rank : 0,
+			.stream = 1,
+			.flags = timed ? PART_DEVICE_TIME : PART_ENQUEUE_ONLY};
+	}
+	step.end = parts[CALLS - 1].departure;
+	queue(job, &step);
+}
+
+/* Of a message the device of the one end tells when the other's ended, and its host when that began at the earliest. */
+static void a_message_is_told_by_its_other_end(void **state)
+{
+	struct job job;
+
+	(void)state;
+	set_up(&job);
+	for (int step = 0; step < 2 * TOLD_STEPS; step++) {
+		bool told = step < TOLD_STEPS;
+		int64_t late_ns = step % 2 ? 5 * MS : 0;
+
+		queue_exchange(&job, 0, told, late_ns);
+		queue_exchange(&job, 1, true, 0);
+		job.now_ns += 50 * MS;
+		job.steps++;
+		assert_int_equal(assembly_next(&job.assembly, true, &job.grid), 1);
+		assert_int_equal(job.grid.cell_count, RANKS * CALLS);
+		assert_int_equal(job.grid.rows[0].layout, job.grid.rows[1].layout);
+		for (uint32_t c = 0; c < 2; c++) {
+			const struct cell_times *times = job.grid.times;
+
+			assert_int_equal(
+				times[c].arrival_ns - times[CALLS + c].arrival_ns, late_ns);
+			assert_int_equal(times[c].departure_ns, times[CALLS + c].departure_ns);
+			assert_int_equal(
+				job.grid.instances[job.grid.cells[c].instance].reckoned, !told);
+		}
+		assembly_advance(&job.assembly);
+	}
+	tear_down(&job);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rank_that_falls_silent_is_followed),
 		cmocka_unit_test(ranks_that_fall_silent_together_are_not_timed),
+		cmocka_unit_test(a_message_is_told_by_its_other_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,9 +142,10 @@
 #define BESIDE_EXPLAINED_WEIGHT_MIN 64e10
 #define BESIDE_EXPLAINED_MAX_NS 800000
 #define BESIDE_GAP_MIN_NS 20000
-/* A host waits for its device unseen: slope of its own time over its device's stays, of four stays as long as that time usually is. */
-#define BESIDE_HOST_WAITS 0.6
+/* A host waits for its device unseen: slope of its excess over its device's stays, of four stays as long as that time is, or of so many of late. */
+#define BESIDE_HOST_WAITS 0.5
 #define BESIDE_HOST_WEIGHT_MIN 4
+#define BESIDE_HOST_WEIGHT_MAX 8
 #define BESIDE_CHANGE_MAX 1.5	 /* waits: a gap that changed by more has another reason */
 #define BESIDE_FADE (1.0 / 4096) /* what was learnt fades by such a part */
 /* What comes within such a part of the stay before it was most likely ready before it could begin. */

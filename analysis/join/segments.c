@@ -408,63 +408,21 @@ static void follow_queue(struct step_grid *grid, struct grid_cell *cell, int64_t
 }
 
 /*
- * Where stages send to each other, hosts run far ahead, until no more launches fit into the queue of a device that waits
- * for another rank: then they wait as long. How long the device was in calls, and no host's time was taken for it yet; what is
- * left of a step, hosts may wait for in the next one.
+ * A host that was late itself: its calls do not wait for what the device waits for. One that is known to wait for its device,
+ * though nobody sees it, is late by no more than its device was free.
  */
-struct queue_waits {
-	bool known; /* the row sends or receives by its device */
-	int64_t left_ns, until_ns;
-	int64_t of_step_ns;
-};
-
-static void add_queue_wait(struct queue_waits *waits, const struct cell_times *times)
-{
-	int64_t from_ns = segments_later_ns(times->arrival_ns, waits->until_ns);
-
-	if (times->departure_ns <= from_ns)
-		return;
-	waits->left_ns += times->departure_ns - from_ns;
-	waits->of_step_ns += times->departure_ns - from_ns;
-	waits->until_ns = times->departure_ns;
-}
-
-/* A host that was late itself: its calls do not wait for what its device waits for, unless it is known that they do. */
 static int64_t with_late_host(
-	struct grid_cell *cell, int64_t lead_ns, struct queue_waits *waits, bool host_waits)
+	struct grid_cell *cell, int64_t lead_ns, struct segments_waits *waits, bool host_waits)
 {
-	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0);
-	int64_t waited_ns = smaller(waits->left_ns, late_ns);
+	int64_t late_ns = segments_later_ns(cell->own->host_ns - lead_ns, 0), waited_ns = 0;
 
-	waits->left_ns -= waited_ns;
-	if (!waits->known && !host_waits)
-		return lead_ns + late_ns;
+	if (host_waits)
+		waited_ns = late_ns;
+	else if (waits->known)
+		waited_ns = smaller(waits->left_ns, late_ns);
+	waits->left_ns -= smaller(waits->left_ns, waited_ns);
 	cell->host_queued = waited_ns > 0;
 	return lead_ns + late_ns - waited_ns;
-}
-
-/* A place of the host's, as its calls come; beside those of its device. */
-static uint64_t host_place(const struct grid_row *row, uint32_t i)
-{
-	return hash_mix(~row->layout, i);
-}
-
-/* How long a host took by itself before each cell, and its device stayed in calls since the one before. */
-static void learn_hosts(struct step_grid *grid, const struct grid_row *row)
-{
-	struct queue_waits waits = {.until_ns = INT64_MIN};
-
-	waits.left_ns = *beside_queue_left_ns(grid->making.beside, row->rank);
-	for (uint32_t i = 0; i < row->cell_count; i++) {
-		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
-
-		if (!(cell->part->flags & PART_DEVICE_TIME))
-			continue;
-		beside_learn_host(grid->making.beside, host_place(row, i), row->rank, waits.left_ns,
-			cell->own->host_ns);
-		waits.left_ns -= smaller(waits.left_ns, cell->own->host_ns);
-		add_queue_wait(&waits, grid_times_of(grid, cell));
-	}
 }
 
 /* What the rank's own work took before each cell (and in it, for work of its own). */
@@ -473,7 +431,7 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 	const uint32_t *list = &grid->by_departure[row->first_cell];
 	int64_t free_ns = row->start_ns; /* the rank's work could go on from here */
 	int64_t ready[LANES_MAX];	 /* the last one of a lane */
-	struct queue_waits waits = {.until_ns = INT64_MIN};
+	struct segments_waits waits = {.until_ns = INT64_MIN};
 	int64_t *left_ns = beside_queue_left_ns(grid->making.beside, row->rank);
 	uint32_t ended = 0;
 
@@ -509,8 +467,9 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 			lead_ns = 0;
 		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works) {
 			lead_ns = with_late_host(cell, lead_ns, &waits,
-				beside_host_waits(grid->making.beside, host_place(row, i)));
-			add_queue_wait(&waits, times);
+				beside_host_waits(
+					grid->making.beside, segments_host_place(row, i)));
+			segments_add_wait(&waits, times);
 		}
 		/* What the thread waited for in calls that are no cells is not its own: its device may have
 		 * waited with it. */
@@ -570,7 +529,7 @@ int segments_find(struct step_grid *grid)
 			hash_mix(0, row->rank) % learnt_of != 0)
 			continue;
 		segments_learn(grid, row);
-		learn_hosts(grid, row);
+		segments_learn_hosts(grid, row);
 	}
 	/* Only now is every peer's evidence known. */
 	for (size_t r = 0; r < grid->row_count; r++) {

@@ -48,13 +48,6 @@ struct visit {
 	int64_t wait_ns, way_ns, gap_ns;
 };
 
-/* A rank's host at a place, as it usually is. */
-struct host_visit {
-	uint64_t key;		  /* likewise */
-	double stays_ns, host_ns; /* running medians */
-	double seen;
-};
-
 struct queue_left {
 	uint32_t rank;
 	int64_t left_ns;
@@ -64,7 +57,6 @@ struct beside_places {
 	struct queue_left queues[QUEUES_MAX];
 	struct place places[PLACES_MAX];
 	struct visit visits[VISITS_MAX];
-	struct host_visit hosts[VISITS_MAX];
 	uint64_t asynchronous[ASYNCHRONOUS_MAX]; /* a hash set, half of it at most; 0 = free */
 	size_t asynchronous_count;
 };
@@ -186,16 +178,20 @@ static void add(struct slope *slope, double wait, double change, double share)
 	slope->product += share * (wait * change - BESIDE_FADE * slope->product);
 }
 
-static uint64_t visit_key(uint64_t place, uint32_t rank)
+/* So that new evidence counts: no more than so much of what was before. */
+static void forget(struct slope *slope, double weight_max)
 {
-	return (place ^ (rank + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15)) | 1;
+	double kept = slope->weight > weight_max ? weight_max / slope->weight : 1;
+
+	slope->weight *= kept;
+	slope->product *= kept;
 }
 
 /* Exchanges a rank's last visit of a place for this one; false when it is the first. */
 static bool last_visit(struct beside_places *places, uint64_t key, const struct beside_gap *gap,
 	struct visit *last)
 {
-	uint64_t own = visit_key(key, gap->rank);
+	uint64_t own = (key ^ (gap->rank + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15)) | 1;
 	struct visit *visit = &places->visits[(own >> 32) & (VISITS_MAX - 1)];
 
 	*last = *visit;
@@ -253,27 +249,20 @@ void beside_learn(struct beside_places *places, uint64_t place, const struct bes
 		add(&known->members, wait, (double)gap->gap_ns - least_gap, 1.0 / gap->others);
 }
 
-void beside_learn_host(struct beside_places *places, uint64_t place, uint32_t rank,
-	int64_t stays_ns, int64_t host_ns)
+void beside_learn_host(struct beside_places *places, uint64_t place, int64_t stays_ns,
+	int64_t cpu_ns, int64_t least_cpu_ns)
 {
 	size_t at = find(places, place | 1);
-	uint64_t own = visit_key(place | 1, rank);
-	struct host_visit *visit = &places->hosts[(own >> 32) & (VISITS_MAX - 1)];
-	double stays = fmax((double)stays_ns, BESIDE_WAIT_MIN_NS);
-	double host = fmax((double)host_ns, BESIDE_WAIT_MIN_NS);
+	double least = fmax((double)least_cpu_ns, BESIDE_WAIT_MIN_NS), stays = (double)stays_ns;
 
-	if (visit->key != own)
-		*visit = (struct host_visit){own, stays, host, 0};
-	if (at != PLACES_MAX) {
-		double longer = stays - visit->stays_ns, most = fmax(fabs(longer), visit->host_ns);
+	if (at == PLACES_MAX)
+		return;
+	struct place *known = &places->places[at];
 
-		places->places[at].key = place | 1;
-		add(&places->places[at].hosts, clip(longer / visit->host_ns, -1, 1),
-			(host - visit->host_ns) / most, 1);
-	}
-	follow_median(&visit->stays_ns, stays, 1 / (visit->seen + 2));
-	follow_median(&visit->host_ns, host, 1 / (visit->seen + 2));
-	visit->seen = fmin(visit->seen + 1, BESIDE_USUAL_SEEN_MAX);
+	known->key = place | 1;
+	add(&known->hosts, fmin(stays / least, 1),
+		(double)(cpu_ns - least_cpu_ns) / fmax(stays, least), 1);
+	forget(&known->hosts, BESIDE_HOST_WEIGHT_MAX);
 }
 
 bool beside_host_waits(const struct beside_places *places, uint64_t place)

@@ -43,11 +43,11 @@ bool beside_asynchronous(struct beside_places *places, uint64_t place, bool seen
 void beside_learn(struct beside_places *places, uint64_t place, const struct beside_gap *gap);
 
 /*
- * Before a place the rank's host took so long by itself, as far as its calls tell, while its device stayed in calls
- * for so long. A host that waits for its device in a call that nobody sees takes longer by as much as the device stays.
+ * Before a call a rank's host was on its CPU for so long, and its device meanwhile in calls; the host of the member that was
+ * least so on its own. One that waits for its device in a call that nobody sees spins for as long as the device stays.
  */
-void beside_learn_host(struct beside_places *places, uint64_t place, uint32_t rank,
-	int64_t stays_ns, int64_t host_ns);
+void beside_learn_host(struct beside_places *places, uint64_t place, int64_t stays_ns,
+	int64_t cpu_ns, int64_t least_cpu_ns);
 /* Whether hosts are known to wait before a place for what holds up their device. */
 bool beside_host_waits(const struct beside_places *places, uint64_t place);
 

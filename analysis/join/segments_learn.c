@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a step says of which collectives go on beside the work, and of how long that takes (segments_beside.h). */
+#include "analysis/base/clamp.h"
 #include "analysis/join/segments_beside.h"
 #include "analysis/join/segments_internal.h"
 
-enum { BESIDE_MEMBERS_MAX = 16, BESIDE_QUEUE_MAX = 8 };
+enum { BESIDE_QUEUE_MAX = 8 };
 
 /* From a cell's end to the next one on its stream; false when that is not in this step. */
 static bool gap_after(const struct step_grid *grid, uint32_t c, int64_t *gap_ns)
@@ -125,5 +126,45 @@ void segments_learn(struct step_grid *grid, const struct grid_row *row)
 		gap.most_wait_ns = longest_ns - least_ns;
 		gap.others = instance->member_count - 1;
 		beside_learn(grid->making.beside, hash_mix(row->layout, i), &gap);
+	}
+}
+
+/* For how long a cell's host was on its CPU. */
+static int64_t cpu_of(const struct grid_cell *cell)
+{
+	const struct activity *own = cell->own;
+
+	return segments_later_ns(own->host_ns - own->preempted_ns - own->throttled_ns -
+					 own->block_io_ns - own->asleep_ns - own->major_fault_ns,
+		0);
+}
+
+/* The least of that among the members of a cell's instance; of many, of some. */
+static int64_t least_cpu_of(const struct step_grid *grid, const struct grid_cell *cell)
+{
+	const struct grid_instance *instance = &grid->instances[cell->instance];
+	int64_t least_ns = cpu_of(cell);
+
+	for (uint32_t m = 0; m < instance->member_count && m < BESIDE_MEMBERS_MAX; m++)
+		least_ns = smaller(
+			least_ns, cpu_of(&grid->cells[grid->members[instance->first_member + m]]));
+	return least_ns;
+}
+
+void segments_learn_hosts(struct step_grid *grid, const struct grid_row *row)
+{
+	struct segments_waits waits = {.until_ns = INT64_MIN};
+
+	waits.left_ns = *beside_queue_left_ns(grid->making.beside, row->rank);
+	for (uint32_t i = 0; i < row->cell_count; i++) {
+		const struct grid_cell *cell = &grid->cells[row->first_cell + i];
+
+		if (!(cell->part->flags & PART_DEVICE_TIME))
+			continue;
+		if (cell->instance != GRID_NONE)
+			beside_learn_host(grid->making.beside, segments_host_place(row, i),
+				waits.left_ns, cpu_of(cell), least_cpu_of(grid, cell));
+		waits.left_ns -= smaller(waits.left_ns, cell->own->host_ns);
+		segments_add_wait(&waits, grid_times_of(grid, cell));
 	}
 }

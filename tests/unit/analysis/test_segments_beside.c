@@ -352,34 +352,34 @@ static void what_was_queued_gives_a_bound(void **state)
 	beside_places_destroy(places);
 }
 
-/* A rank's host beside its device's stays in calls, step by step: jitter, then `long_ones` steps behind a slow rank. */
-static void learn_hosts(
-	struct beside_places *places, int long_ones, int64_t stays_us, int64_t host_us)
+/* Jitter, then `long_ones` steps in which a rank's device stays in calls; the other's host takes least_us. */
+static void learn_hosts(struct beside_places *places, int long_ones, int64_t stays_us,
+	int64_t cpu_us, int64_t least_us)
 {
 	for (int i = 0; i < 60; i++)
-		beside_learn_host(places, PLACE, 1, (1000 + 370 * (i % 4)) * US,
-			(18000 + 410 * (i % 3)) * US);
+		beside_learn_host(places, PLACE, (1000 + 370 * (i % 4)) * US,
+			(18000 + 410 * (i % 3)) * US, 18000 * US);
 	for (int i = 0; i < long_ones; i++)
-		beside_learn_host(places, PLACE, 1, (stays_us + 900 * (i % 3)) * US,
-			(host_us + 900 * (i % 3)) * US);
+		beside_learn_host(places, PLACE, (stays_us + 900 * (i % 3)) * US,
+			(cpu_us + 900 * (i % 3)) * US, least_us * US);
 }
 
-/* Its own time grows by what the device waits: the host waits with it, in calls that nobody sees. */
+/* It is busy for as much longer than another as its device waits: it waits with it, in calls that nobody sees. */
 static void a_host_that_waits_unseen_is_known_soon(void **state)
 {
 	struct beside_places *places = beside_places_create();
 
 	(void)state;
 	assert_non_null(places);
-	learn_hosts(places, 0, 0, 0);
+	learn_hosts(places, 0, 0, 0, 0);
 	assert_false(beside_host_waits(places, PLACE));
-	learn_hosts(places, 6, 85000, 100000);
+	learn_hosts(places, 6, 85000, 100000, 18000);
 	assert_true(beside_host_waits(places, PLACE));
 	assert_false(beside_host_waits(places, PLACE + 1));
 	beside_places_destroy(places);
 }
 
-/* It goes on as before while its device waits; or all hosts take longer, and no device waits. */
+/* It goes on as before while its device waits; or all hosts take longer, and one is ahead, so that its device waits. */
 static void a_host_that_goes_on_does_not_wait(void **state)
 {
 	struct beside_places *places = beside_places_create();
@@ -388,10 +388,15 @@ static void a_host_that_goes_on_does_not_wait(void **state)
 	(void)state;
 	assert_non_null(places);
 	assert_non_null(alike);
-	learn_hosts(places, 100, 85000, 18000);
+	learn_hosts(places, 100, 85000, 18000, 18000);
 	assert_false(beside_host_waits(places, PLACE));
-	learn_hosts(alike, 100, 1000, 100000);
+	learn_hosts(alike, 100, 85000, 101000, 100000);
 	assert_false(beside_host_waits(alike, PLACE));
+	/* What once was known is soon forgotten where it does not hold any more. */
+	learn_hosts(places, 10, 85000, 100000, 18000);
+	assert_true(beside_host_waits(places, PLACE));
+	learn_hosts(places, 20, 85000, 18000, 18000);
+	assert_false(beside_host_waits(places, PLACE));
 	beside_places_destroy(alike);
 	beside_places_destroy(places);
 }

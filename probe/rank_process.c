@@ -9,6 +9,7 @@
 #include "probe/attach/collective_table.h"
 #include "probe/attach/communicator_identity.h"
 #include "probe/attach/communicator_memory.h"
+#include "probe/attach/mpi_members.h"
 #include "probe/sources/launcher_delays.h"
 
 struct rank_process *rank_process_create(pid_t pid, bool attached)
@@ -330,24 +331,6 @@ void rank_process_device_communicator(
 	take_world(process, communicator->own_index, communicator->size);
 }
 
-/* A duplicate of the world from before an attach. */
-static bool is_duplicate(
-	const struct rank_process *process, uint64_t handle, struct communicator *out)
-{
-	uint64_t numbers[2] = {process->world_id};
-	uint32_t context_id;
-
-	if (!process->world_id ||
-		mpi_objects_find_duplicate(process->pid, &process->mpi, handle, &context_id) < 0)
-		return false;
-	numbers[1] = context_id;
-	*out = (struct communicator){
-		.id = communicator_identity("duplicate of the world", numbers, 2),
-		.size = process->world_size,
-		.own_index = process->rank};
-	return true;
-}
-
 /* A communicator from before an attach, by the process's memory. Looked at once per handle. */
 static struct known_communicator *identify(
 	struct rank_process *process, const struct library_traits *library, uint64_t handle)
@@ -361,8 +344,12 @@ static struct known_communicator *identify(
 		found = (struct communicator){
 			.id = memory.hash, .size = memory.rank_count, .own_index = memory.rank};
 		take_world(process, memory.rank, memory.rank_count);
-	} else if (library->has_objects) {
-		(void)is_duplicate(process, handle, &found);
+	} else if (library->has_objects && process->world_id) {
+		const struct mpi_world world = {
+			process->world_id, process->world_size, process->rank};
+
+		if (mpi_members_read(process->pid, &process->mpi, &world, handle, &found) < 0)
+			found.id = 0;
 	}
 	known = add_communicator(process, handle, found.id, false);
 	if (known && found.id)

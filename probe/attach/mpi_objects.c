@@ -284,60 +284,6 @@ int mpi_objects_read(pid_t pid, struct mpi_objects *out)
 	return 0;
 }
 
-enum {
-	COMMUNICATOR_BYTES = 512, /* the name is 160 bytes in, the group 264, in Open MPI 4.1 */
-	NAME_BYTES = 64,
-	GROUP_OFFSET = NAME_BYTES + 24,
-};
-
-/* What lies behind a communicator's name, in Open MPI 4.0 and 4.1. */
-struct named {
-	uint32_t context_id;
-	int32_t rank;
-	uint64_t group;
-};
-
-static bool read_object(pid_t pid, uint64_t address, uint8_t object[COMMUNICATOR_BYTES])
-{
-	struct iovec local = {object, COMMUNICATOR_BYTES};
-	struct iovec remote = {(void *)(uintptr_t)address, COMMUNICATOR_BYTES};
-
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == COMMUNICATOR_BYTES;
-}
-
-static struct named behind_name(const uint8_t *name)
-{
-	struct named named;
-
-	memcpy(&named.context_id, name + NAME_BYTES, sizeof(named.context_id));
-	memcpy(&named.rank, name + NAME_BYTES + sizeof(named.context_id), sizeof(named.rank));
-	memcpy(&named.group, name + GROUP_OFFSET, sizeof(named.group));
-	return named;
-}
-
-int mpi_objects_find_duplicate(
-	pid_t pid, const struct mpi_objects *objects, uint64_t handle, uint32_t *number)
-{
-	static const char name[] = "MPI_COMM_WORLD";
-	uint8_t world_object[COMMUNICATOR_BYTES], object[COMMUNICATOR_BYTES];
-	struct named world, other;
-	uint8_t *place;
-
-	if (handle % sizeof(uint64_t) || !read_object(pid, objects->world, world_object) ||
-		!read_object(pid, handle, object))
-		return -ENOENT;
-	place = memmem(world_object, sizeof(world_object), name, sizeof(name));
-	if (!place || place + GROUP_OFFSET + sizeof(uint64_t) > world_object + sizeof(world_object))
-		return -ENOENT;
-	world = behind_name(place);
-	other = behind_name(object + (place - world_object));
-	if (world.context_id != 0 || other.context_id == 0 || other.rank != world.rank ||
-		other.group != world.group || world.group % sizeof(uint64_t) || !world.group)
-		return -ENOENT;
-	*number = other.context_id;
-	return 0;
-}
-
 size_t mpi_objects_datatype_bytes(const struct mpi_objects *objects, uint64_t datatype)
 {
 	struct mpi_datatype key = {.address = datatype};

@@ -35,15 +35,6 @@ struct mpi_objects {
  */
 int mpi_objects_read(pid_t pid, struct mpi_objects *objects) __attribute__((warn_unused_result));
 
-/*
- * Whether a handle from before an attach is a duplicate of the world, in Open MPI: its members are the world's (the same
- * group object), in which the process has the same rank. *number: the same on every member, and no other living communicator's
- * of the process (the context id). Where the world's name lies in its object, a duplicate's lies too, and these lie behind it.
- * Returns 0, or -ENOENT.
- */
-int mpi_objects_find_duplicate(pid_t pid, const struct mpi_objects *objects, uint64_t handle,
-	uint32_t *number) __attribute__((warn_unused_result));
-
 /* Bytes of one element; 0 = not known (derived types). */
 size_t mpi_objects_datatype_bytes(const struct mpi_objects *objects, uint64_t datatype);
 

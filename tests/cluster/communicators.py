@@ -31,8 +31,9 @@ def joined(record_calls, record):
     return ids
 
 
-def differences(paths, record_calls, record):
-    """What is joined otherwise than it was, in words; nothing when all is right."""
+def differences(paths, record_calls, record, all_joined=False):
+    """What is joined otherwise than it was, in words; nothing when all is right. all_joined: also what is
+    not, where it was seen being made."""
     members, ways = truth(paths)
     ids, found = joined(record_calls, record), []
     used = {}
@@ -40,7 +41,7 @@ def differences(paths, record_calls, record):
         for rank, wanted in sorted(by_rank.items()):
             what = f"{ways[elements]}, rank {rank}"
             own = ids.get(elements, {}).get(rank, set())
-            if ways[elements] == "not joined":
+            if ways[elements] == "not joined" and not all_joined:
                 if own != {"0" * 16}:
                     found.append(f"{what}: has ids {own}")
                 continue

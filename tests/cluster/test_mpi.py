@@ -75,13 +75,27 @@ def made_open_mpi(paths):
     check_communicators(paths, jobs.mpirun(4), paths.communicators)
 
 
+def attached_open_mpi(paths):
+    """A job that runs already: its communicators, all made before, are joined as they were made, in whatever way."""
+    record, *members = fresh(paths.directory, "record.slr", *(f"members.{r}" for r in range(4)))
+    job = subprocess.Popen([*jobs.mpirun(4), paths.communicators, os.path.join(paths.directory, "members"),
+                            "400", "10"], stdin=subprocess.DEVNULL)
+    jobs.wait_until(lambda: all(os.path.exists(path) for path in members), "ranks made theirs", job)
+    attach = subprocess.run([paths.slowrank, "attach", "--record", record, "--pid", str(job.pid)],
+                            stdin=subprocess.DEVNULL, timeout=100, check=False)
+    check((job.wait(timeout=60), attach.returncode) == (0, 0), f"exit {job.returncode}, {attach.returncode}")
+    wrong = communicators.differences(members, paths.record_calls, record, all_joined=True)
+    check(not wrong, "; ".join(wrong[:10]))
+    check(not read_report(paths, record)["verdicts"], "no verdicts on a healthy job")
+
+
 def made_mpich(paths):
     need_mpich(paths.communicators_mpich)
     check_communicators(paths, jobs.mpich(4), paths.communicators_mpich)
 
 
 CASES = {case.__name__: case for case in (mpich, mpich_per_rank, mpich_attach, made_open_mpi,
-                                          made_mpich)}
+                                          attached_open_mpi, made_mpich)}
 
 if __name__ == "__main__":
     harness.main(CASES)

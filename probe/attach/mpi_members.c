@@ -64,7 +64,8 @@ static bool read_named(
 		!read_memory(pid, handle, object, sizeof(object)))
 		return false;
 	place = memmem(world_object, sizeof(world_object), name, sizeof(name));
-	if (!place || place + REMOTE_OFFSET + sizeof(uint64_t) > world_object + sizeof(world_object))
+	if (!place ||
+		place + REMOTE_OFFSET + sizeof(uint64_t) > world_object + sizeof(world_object))
 		return false;
 	*world = behind_name(place);
 	*other = behind_name(object + (place - world_object));
@@ -101,7 +102,8 @@ struct ranked {
 
 static int by_process(const void *a, const void *b)
 {
-	uint64_t one = ((const struct ranked *)a)->process, other = ((const struct ranked *)b)->process;
+	uint64_t one = ((const struct ranked *)a)->process,
+		 other = ((const struct ranked *)b)->process;
 
 	return one < other ? -1 : one > other;
 }
@@ -139,7 +141,8 @@ static uint64_t rank_in_name(uint64_t process)
 static bool names_hold_ranks(const struct group *world)
 {
 	for (int32_t i = 0; i < world->count; i++) {
-		if (is_name(world->processes[i]) && rank_in_name(world->processes[i]) != (uint64_t)i)
+		if (is_name(world->processes[i]) &&
+			rank_in_name(world->processes[i]) != (uint64_t)i)
 			return false;
 	}
 	return true;

@@ -99,6 +99,24 @@ static void compute(void **state)
 	check_all(SIM_COMPUTE, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN, 0.1, 1);
 }
 
+/* Of two ranks the program may give one a little more to do; of eight, one that does a little longer is unlike all others. */
+static void a_little_longer(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 2; ranks <= 8; ranks *= 4) {
+		struct sim_options options = sim_defaults(ranks, 3);
+
+		options.steps = STEPS;
+		options.step_ms = 30;
+		options.jitter = 0.005;
+		options.fault_count = 1;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 1, FIRST, LAST, 0.065};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.verdict_count, ranks > 2);
+		sim_free(&sim, true);
+	}
+}
+
 static void throttle(void **state)
 {
 	(void)state;
@@ -508,6 +526,7 @@ int main(void)
 		cmocka_unit_test(compute),
 		cmocka_unit_test(a_cause_is_told_late),
 		cmocka_unit_test(a_device_wanders),
+		cmocka_unit_test(a_little_longer),
 		cmocka_unit_test(throttle),
 		cmocka_unit_test(contention),
 		cmocka_unit_test(major_faults),

@@ -147,7 +147,7 @@ static void find_shift(struct assembly *assembly, struct rank_stream *rank,
 		return;
 	communicator->shift = (struct sequence_shift){.known = true, .value = shift};
 	forget_history(rank, communicator);
-	shared->shift_found = channel;
+	shared->shift_found = true;
 	if (channel)
 		forget_history(first, counted);
 }
@@ -175,8 +175,14 @@ bool assembly_shifted_sequence(struct assembly *assembly, uint32_t number,
 
 	if (!shared)
 		return false;
-	/* What joined once under a reference keeps its number when a lower rank comes later. */
-	if (!communicator->shift.known && shared->first_rank != number) {
+	/*
+	 * What joined once under a reference keeps its number when a lower rank comes later. Before anybody has found its place
+	 * in it, the reference's own joins nothing either: so their steps are made of the same.
+	 */
+	if (!communicator->shift.known &&
+		(shared->first_rank != number ||
+			(!part_kind_is_message(kind) && !shared->shift_found &&
+				shared->member_count > 1))) {
 		assembly->shifts_unknown++;
 		return false;
 	}

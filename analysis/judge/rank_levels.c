@@ -28,6 +28,23 @@ static void learn_waits(struct rank_state *state)
 			      (state->usual.waits > 0 ? SLOW_MEAN : 1);
 }
 
+/*
+ * How much later than its peers a rank may be from the first on, so that this is what is usual for it. Of two or three ranks that work on
+ * their CPUs, the program's split decides, unless they are kept from work.
+ */
+static double most_usual(const struct rank_state *state, size_t rank_count)
+{
+	const struct excess_sums *sums = &state->block.sums;
+	int64_t works_ns = sums->own[EXCESS_COMPUTE] - sums->control[EXCESS_COMPUTE];
+
+	if (rank_count >= FROM_START_PEERS)
+		return DELAY_SHARE_MIN;
+	if (rank_count >= PEERS_MIN || sums->on_device ||
+		(double)works_ns < HALF_SHARE * (double)sums->delay_ns)
+		return MACHINES_DIFFER;
+	return PART_SHARE;
+}
+
 size_t judge_level_ranks(struct judge *judge)
 {
 	const struct block *block = &judge->block;
@@ -54,8 +71,7 @@ size_t judge_level_ranks(struct judge *judge)
 		if (!state->in_block)
 			continue;
 		/* Its first blocks are what is usual for a rank, if they are near to those of its peers. */
-		signal_settle(&state->signal,
-			count >= FROM_START_PEERS ? DELAY_SHARE_MIN : MACHINES_DIFFER);
+		signal_settle(&state->signal, most_usual(state, count));
 		state->usual.long_run += (state->signal.level - state->usual.long_run) / SLOW_MEAN;
 		state->signal.level -= usual + state->signal.usual;
 		state->comm -= usual_comm;

@@ -235,6 +235,24 @@ static void slow_from_the_first_step(void **state)
 	}
 }
 
+/* Of two ranks that work on their CPUs, one that does longer from the first on may have more to do; of eight, it is unlike all others. */
+static void more_to_do_from_the_first_step(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS_OF(4); seed++) {
+		for (unsigned ranks = 2; ranks <= 8; ranks *= 4) {
+			struct sim_options options = noisy(ranks, seed);
+
+			add_fault(&options, SIM_COMPUTE, ranks - 1, 0, 999, 0.2);
+			options.attached = seed % 2;
+			if (ranks > 2)
+				assert_found(&options);
+			else
+				assert_silent(&options);
+		}
+	}
+}
+
 static void static_imbalance_below_the_floor(void **state)
 {
 	(void)state;
@@ -345,6 +363,7 @@ int main(void)
 		cmocka_unit_test(lost_parts),
 		cmocka_unit_test(two_culprits_of_four),
 		cmocka_unit_test(slow_from_the_first_step),
+		cmocka_unit_test(more_to_do_from_the_first_step),
 		cmocka_unit_test(static_imbalance_below_the_floor),
 		cmocka_unit_test(rare_long_steps_of_one_rank),
 		cmocka_unit_test(recovers_and_returns),

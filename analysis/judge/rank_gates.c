@@ -499,15 +499,15 @@ static bool has_its_part(const struct judge *judge, const struct signal *signal,
 }
 
 /*
- * Of two or three ranks, a program may give one a little more to do than the others, now or by and by: where nothing says why a
- * CPU takes longer, it must be by twice what else is worth telling.
+ * Of two or three ranks, a program may give one more to do than the others, now or by and by: where nothing says why a CPU takes
+ * longer, it must be by twice what machines differ.
  */
 static bool is_more_than_split(const struct judge *judge, const struct run *run,
 	const struct explanation *why, struct gate_sheet *sheet)
 {
 	return !why->computes || cause_says_why(why->cause) || run->sums.on_device ||
 	       judge->judged.ranks >= PEERS_MIN ||
-	       gate_passed(sheet, GATE_SPLIT, run_level(run), 2 * DELAY_SHARE_MIN);
+	       gate_passed(sheet, GATE_SPLIT, run_level(run), 2 * MACHINES_DIFFER);
 }
 
 /* Of a known class, and nothing that hosts, devices or programs do by themselves. */

@@ -86,8 +86,11 @@ static void check_all(enum sim_fault_kind kind, enum verdict_class verdict_class
 	struct expectation expected = {kind, verdict_class, cause, alert_s};
 
 	for (unsigned ranks = 2; ranks <= 16; ranks *= 2) {
+		/* Of two ranks, one that computes for a little longer may have more to do. */
+		double told = kind == SIM_COMPUTE && ranks == 2 ? 1 : least;
+
 		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-			for (uint64_t seed = 1; seed <= SEEDS && sizes[s] >= least; seed++)
+			for (uint64_t seed = 1; seed <= SEEDS && sizes[s] >= told; seed++)
 				check(&expected, ranks, sizes[s], seed);
 		}
 	}

@@ -238,7 +238,8 @@ static bool hosts_lead(const struct step_grid *grid)
 			if ((cell->part->flags & PART_DEVICE_TIME) && cell->own->host_ns >= own_ns)
 				by_host_ns += own_ns;
 		}
-		if ((double)by_host_ns > HALF_SHARE * (double)work_of_row(grid, row))
+		if (by_host_ns > 0 &&
+			(double)by_host_ns > HALF_SHARE * (double)work_of_row(grid, row))
 			return true;
 	}
 	return false;
@@ -390,7 +391,7 @@ int judge_imbalance_step(struct judge *judge, const struct step_grid *grid)
 	mean_ns = compare_roles(state, &worst);
 	if (grid->traits.host_time)
 		return 0; /* hosts show how long they work, not their devices */
-	led = hosts_lead(grid);
+	led = grid->traits.overlapped && hosts_lead(grid);
 	/* A sample is enough for a correlation; the cells of all ranks are many. */
 	sampled = grid->row_count <= RANKS_ENOUGH || grid->step.number % STEPS_SAMPLED == 0;
 	if (grid->traits.overlapped || sampled)

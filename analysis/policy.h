@@ -53,9 +53,9 @@
 /* Rounds of so many ns and less are layers more often than steps; longer ones the less the longer. */
 #define PERIOD_LAYER_NS 10e6
 #define PERIOD_PAUSE_LEAST 2.0 /* rounds' time, before a pause counts */
+/* Of a pause: rounds that take less together are not steps of their own. */
+#define PERIOD_BURST_SHARE 0.1
 /* Of the mean pause in a round: with less between two rounds, no optimizer ran there. */
-#define PERIOD_BURST_SHARE                                                                         \
-	0.1 /* of a pause: rounds that take less together are not steps of their own */
 #define PERIOD_SEAMLESS_SHARE 0.25
 /* Of the mean call of rounds: less is hardly anything. What experts get varies less, the counts of it are far smaller. */
 #define PERIOD_SLIGHT_SHARE 0.05

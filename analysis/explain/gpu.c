@@ -162,8 +162,9 @@ void measure_gpu(const struct explain_context *context, struct episode *episode,
 {
 	const struct excess_sums *sums = &episode->sums;
 
-	if (!device_may_be_slow(context, episode) || episode->cause_so_far != CAUSE_UNKNOWN ||
-		!sums->on_device || find_cause(context, episode, finding->text) != cause)
+	if (episode->cause_so_far != CAUSE_UNKNOWN || !sums->on_device ||
+		!device_may_be_slow(context, episode) ||
+		find_cause(context, episode, finding->text) != cause)
 		return;
 	if (cause == CAUSE_GPU_SHARED)
 		(void)shared_since(context, episode, &finding->since_ns);

@@ -39,7 +39,7 @@ struct communicator_entry {
 	uint64_t id;
 	/* Its count is the reference: the lowest rank seen in it; of a channel who sends, UINT32_MAX: not seen. */
 	uint32_t first_rank;
-	bool shift_found; /* of a channel, whose counts need no more comparing */
+	bool shift_found; /* somebody found its place in the reference; a channel needs no more comparing then */
 	uint32_t member_count;
 	uint64_t cut;	       /* the latest one that needs it */
 	uint64_t cut_sequence; /* up to here it lies before that cut */

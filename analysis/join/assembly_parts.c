@@ -125,13 +125,8 @@ struct rank_communicator *assembly_channel(
 
 	if (!communicator || communicator->own_index == STEP_RANK_UNKNOWN || !kind->peer)
 		return NULL;
-	uint64_t sender = sends ? communicator->own_index : kind->peer - 1;
-	uint64_t receiver = sends ? kind->peer - 1 : communicator->own_index;
-
-	return find_channel(assembly, number,
-		hash_mix(hash_mix(kind->communicator_id, sender << 32 | receiver), kind->purpose) |
-			1,
-		sends);
+	return find_channel(
+		assembly, number, grid_pair_key(kind, communicator->own_index) | 1, sends);
 }
 
 bool assembly_has_row(const struct assembly *assembly, uint32_t r)

@@ -466,9 +466,11 @@ static void find_own(struct step_grid *grid, const struct grid_row *row)
 		if (row->works && !(cell->flags & CELL_LOCAL))
 			lead_ns = 0;
 		if ((cell->part->flags & PART_DEVICE_TIME) && !row->works) {
-			lead_ns = with_late_host(cell, lead_ns, &waits,
-				beside_host_waits(
-					grid->making.beside, segments_host_place(row, i)));
+			bool host_waits =
+				cell->own->host_ns > lead_ns &&
+				beside_host_waits(grid->making.beside, segments_host_place(row, i));
+
+			lead_ns = with_late_host(cell, lead_ns, &waits, host_waits);
 			segments_add_wait(&waits, times);
 		}
 		/* What the thread waited for in calls that are no cells is not its own: its device may have

@@ -31,13 +31,12 @@ struct slope {
 struct place {
 	uint64_t key; /* 0 = free */
 	struct slope members, explained;
-	struct slope
-		hosts; /* of the host's time before it, over what its device stayed in calls meanwhile */
-	double work;	 /* usual, from here to the next call */
-	double wait;	 /* usual, of the one that waited most */
-	double one_rank; /* how much oftener than not last_rank is waited for, and for long */
-	double bound;	 /* the least, of what it took at most */
-	double seen;	 /* so many instances of short waits, at most BESIDE_USUAL_SEEN_MAX */
+	struct slope hosts; /* of a host's excess, over how long its device was in calls */
+	double work;	    /* usual, from here to the next call */
+	double wait;	    /* usual, of the one that waited most */
+	double one_rank;    /* how much oftener than not last_rank is waited for, and for long */
+	double bound;	    /* the least, of what it took at most */
+	double seen;	    /* so many instances of short waits, at most BESIDE_USUAL_SEEN_MAX */
 	uint32_t waits_seen, last_rank;
 	uint32_t bound_seen;
 };

@@ -42,20 +42,23 @@ static void tear_down(struct job *job)
 	step_packer_fini(&job->packer);
 }
 
-static void queue(struct job *job, struct step_entry *step)
+/* The rank's step of these parts, CALLS of them. */
+static void queue(struct job *job, uint32_t rank, struct collective_part *parts)
 {
-	made_step_queue(&job->table, &job->assembly, &job->packer, step);
+	struct step_entry step = {.rank = rank,
+		.index = job->steps,
+		.start.value = job->now_ns,
+		.end = parts[CALLS - 1].departure,
+		.part_count = CALLS,
+		.parts = parts};
+
+	made_step_queue(&job->table, &job->assembly, &job->packer, &step);
 }
 
 /* A broadcast and all-reduces, 10 ms apart, all begun so late by a rank, or called by its host if its device does not tell. */
 static void queue_step(struct job *job, uint32_t rank, bool told, int64_t late_ns, int64_t last_ns)
 {
 	struct collective_part parts[CALLS] = {{0}};
-	struct step_entry step = {.rank = rank,
-		.index = job->steps,
-		.start.value = job->now_ns,
-		.part_count = CALLS,
-		.parts = parts};
 
 	for (int64_t p = 0; p < CALLS; p++) {
 		int64_t at_ns = job->now_ns + (p + 1) * 10 * MS;
@@ -71,8 +74,7 @@ static void queue_step(struct job *job, uint32_t rank, bool told, int64_t late_n
 			.stream = 1,
 			.flags = told ? PART_DEVICE_TIME : PART_ENQUEUE_ONLY};
 	}
-	step.end = parts[CALLS - 1].departure;
-	queue(job, &step);
+	queue(job, rank, parts);
 }
 
 /* Rank 0's host calls so late; the next step's grid is whole, and rank 0 comes with its last call so late there. */
@@ -151,11 +153,6 @@ static void queue_exchange(struct job *job, uint32_t rank, bool told, int64_t la
 	static const uint8_t operations[] = {
 		OPERATION_SEND, OPERATION_RECEIVE, OPERATION_ALL_REDUCE};
 	struct collective_part parts[CALLS] = {{0}};
-	struct step_entry step = {.rank = rank,
-		.index = job->steps,
-		.start.value = job->now_ns,
-		.part_count = CALLS,
-		.parts = parts};
 
 	for (int64_t p = 0; p < CALLS; p++) {
 		bool message = operations[p] != OPERATION_ALL_REDUCE, timed = told || !message;
@@ -172,8 +169,7 @@ static void queue_exchange(struct job *job, uint32_t rank, bool told, int64_t la
 			.stream = 1,
 			.flags = timed ? PART_DEVICE_TIME : PART_ENQUEUE_ONLY};
 	}
-	step.end = parts[CALLS - 1].departure;
-	queue(job, &step);
+	queue(job, rank, parts);
 }
 
 /* Of a message the device of the one end tells when the other's ended, and its host when that began at the earliest. */

@@ -247,7 +247,8 @@ class Faults(Ranks):
         self.assertLessEqual(begun[1], 1)
         self.assertGreater(begun[0], 1)
         window, = run.truth_of({0: self.told()[1]}, [fault], "p")["windows"]
-        self.assertEqual(window["last"], window["first"] + 1)
+        # a slow machine leaves it time for one between the fault's begin and the signal, or the other signal and the end
+        self.assertEqual(window["last"], window["first"] + 1 + begun[1])
 
     def test_sleep_leaves_a_part_of_the_time(self):
         _, begun = self.made("sleep", 0, 1.5)

@@ -230,6 +230,8 @@
 #define SLOW_MEAN ENOUGH  /* values that a slow mean remembers: of what is usual for a rank */
 #define QUICK_MEAN FEW	  /* the same, of what is so now */
 #define STEP_HISTORY (4 * MANY) /* steps in which an onset is looked for */
+/* Shorter ones are kept together, so that those reach back for some blocks however short steps are. */
+#define KEPT_STEP_NS (BLOCK_NS / ENOUGH)
 #define RANKS_ENOUGH MANY /* of more, a sample of the ranks, or of the steps, tells as much: */
 #define STEPS_SAMPLED FEW /* one step in so many */
 #define QUICK_BLOCKS_MIN SEEN_MIN /* of a run that is told at once */

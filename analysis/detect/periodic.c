@@ -5,13 +5,16 @@
 
 #include "analysis/base/robust_stats.h"
 
-/* Shares of their steps, the oldest first. Returns how many. */
+/* Shares of their steps, the oldest first. Returns how many: none where steps are kept together, which cannot be told apart. */
 static size_t take_series(const struct signal *signal, const struct step_times *times, bool told,
 	double values[STEP_HISTORY])
 {
+	uint64_t oldest = step_oldest(times);
 	size_t count = 0;
 
-	for (uint64_t s = step_oldest(times); s < times->next; s++) {
+	if (steps_kept_in(times, oldest, times->next) > times->next - oldest)
+		return 0;
+	for (uint64_t s = oldest; s < times->next; s++) {
 		double length = step_length_ns(times, s);
 		double lost = (double)signal->lost_ns[s % STEP_HISTORY];
 
@@ -92,7 +95,7 @@ static double usual_length(
 
 	for (uint64_t s = times->next - kept; s < times->next; s++) {
 		if (periodic_has(periodic, s) == of_class)
-			lengths[count++] = step_length_ns(times, s);
+			lengths[count++] = step_mean_ns(times, s);
 	}
 	return median_double(lengths, count);
 }
@@ -177,7 +180,7 @@ struct run periodic_run(const struct periodic *periodic, const struct signal *si
 		.every = periodic->every,
 		.phase = periodic->phase};
 
-	run.sums.steps = kept;
+	run.sums.steps = steps_kept_in(times, first, times->next);
 	for (uint64_t s = first; s < times->next; s++) {
 		run.sums.time_ns += times->lengths_ns[s % STEP_HISTORY];
 		if (!periodic_has(periodic, s))

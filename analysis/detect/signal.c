@@ -39,9 +39,14 @@ static void excess_subtract(struct excess_sums *sums, const struct excess_sums *
 	sums->control_minor_faults -= other->control_minor_faults;
 }
 
-void signal_take_step(struct signal *signal, uint64_t step, double lost_ns, bool told)
+void signal_take_step(
+	struct signal *signal, const struct step_times *times, double lost_ns, bool told)
 {
-	signal->lost_ns[step % STEP_HISTORY] = (float)(told ? -lost_ns : lost_ns);
+	size_t at = (times->next - 1) % STEP_HISTORY;
+
+	if (times->counts[at] > 1)
+		lost_ns += fabs((double)signal->lost_ns[at]);
+	signal->lost_ns[at] = (float)(told ? -lost_ns : lost_ns);
 }
 
 double signal_step_ns(const struct signal *signal, const struct step_times *times, uint64_t step)
@@ -122,7 +127,7 @@ static double usual_before(const struct step_times *times, uint64_t step)
 	size_t count = 0;
 
 	for (uint64_t s = step_oldest(times); s < step; s++)
-		lengths[count++] = step_length_ns(times, s);
+		lengths[count++] = step_mean_ns(times, s);
 	return count < STEPS_KNOWN_MIN ? 0 : quantile_double(lengths, count, ONSET_USUAL_QUANTILE);
 }
 
@@ -132,7 +137,7 @@ static uint64_t a_block_before(
 {
 	uint64_t oldest = step_oldest(times), before = step > oldest ? step : oldest;
 
-	while (before > oldest && before + block->steps > step &&
+	while (before > oldest && before + (block->end_step - block->first_step) > step &&
 		step_length_ns(times, before - 1) > 0)
 		before--;
 	return before;
@@ -153,9 +158,10 @@ uint64_t signal_onset(const struct signal *signal, const struct step_times *time
 		of_side = first;
 	for (uint64_t s = first; s < times->next; s++) {
 		double length = step_length_ns(times, s), value = signal_step_ns(signal, times, s);
+		double grown = length - usual * (double)times->counts[s % STEP_HISTORY];
 
 		/* What made no step longer had not begun yet. */
-		values[count] = usual > 0 && length - usual < GAIN_SHARE_MIN * value ? 0 : value;
+		values[count] = usual > 0 && grown < GAIN_SHARE_MIN * value ? 0 : value;
 		lengths[count++] = length;
 	}
 	memcpy(sorted, lengths, sizeof(sorted));
@@ -327,7 +333,7 @@ static void lean(struct run *run, const struct block *block, const struct excess
 		if (lean->sum_ns >= 0)
 			continue;
 		lean->sum_ns = 0;
-		lean->after = (uint32_t)(block->first_step + block->steps - run->first_step);
+		lean->after = (uint32_t)(block->end_step - run->first_step);
 	}
 }
 

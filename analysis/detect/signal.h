@@ -14,7 +14,8 @@
 
 /* A slot of the job's time: short steps until there are BLOCK_NS of them, or one long step. */
 struct block {
-	uint64_t first_step, steps, irregular;
+	uint64_t first_step, end_step; /* numbers that its steps are kept under: [first, end) */
+	uint64_t steps, irregular;
 	int64_t start_ns, time_ns;
 };
 
@@ -77,7 +78,9 @@ struct block_loss {
 
 /* Steps */
 
-void signal_take_step(struct signal *signal, uint64_t step, double lost_ns, bool told);
+/* Of the step that was noted last, which may be kept together with others. */
+void signal_take_step(
+	struct signal *signal, const struct step_times *times, double lost_ns, bool told);
 /* What it lost in a step that is kept, beyond what is usual, in ns. */
 double signal_step_ns(const struct signal *signal, const struct step_times *times, uint64_t step);
 /* The steps since one are told of: no measure of what is usual. */

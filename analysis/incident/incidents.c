@@ -281,17 +281,15 @@ static void take_past(const struct judge *judge, struct incident *incident,
 	const struct signal *signal, const struct run *run, uint64_t onset)
 {
 	int64_t time_ns = 0, delay_ns = 0, affected_ns = 0;
-	uint64_t steps = judge->times.next - onset;
+	uint64_t oldest = step_oldest(&judge->times), steps = run->sums.steps;
 
-	if (run->every && steps > STEP_HISTORY) {
-		steps = STEP_HISTORY;
-		onset = judge->times.next - steps;
-	}
-	if (steps == 0 || steps > STEP_HISTORY) {
-		steps = run->sums.steps;
+	if (run->every && onset < oldest)
+		onset = oldest;
+	if (onset == judge->times.next || onset < oldest) {
 		time_ns = run->sums.time_ns;
 		delay_ns = run->sums.delay_ns;
 	} else {
+		steps = steps_kept_in(&judge->times, onset, judge->times.next);
 		for (uint64_t s = onset; s < judge->times.next; s++) {
 			int64_t length_ns = (int64_t)step_length_ns(&judge->times, s);
 
@@ -766,7 +764,8 @@ void judge_follow(struct judge *judge)
 			drop_period(judge, incident);
 		level = loudness(judge, incident, &share_of_block);
 		sums = loss_of_block(judge, incident, level, share_of_block);
-		quiet = level < judge_quiet_level(incident) || is_over(judge, incident);
+		quiet = level < judge_quiet_level(incident) || is_over(judge, incident) ||
+			judge_cause_is_gone(judge, incident);
 		if (quiet)
 			take_quiet_block(incident, &judge->block, &sums, share_of_block);
 		else

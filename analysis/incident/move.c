@@ -69,7 +69,7 @@ static int move(struct judge *judge, struct incident *incident, int64_t moved_ns
 	struct run run = {.dated = true, .small = incident->least < COMM_SHARE_MIN};
 
 	run.first_step = step_at(&judge->times, moved_ns, judge_now_ns(judge), &run.start_ns);
-	run.sums.steps = judge->times.next - run.first_step;
+	run.sums.steps = steps_kept_in(&judge->times, run.first_step, judge->times.next);
 	run.sums.time_ns = judge_now_ns(judge) - run.start_ns;
 	run.blocks = run.loud_blocks = 1 + (uint32_t)(run.sums.time_ns / BLOCK_NS);
 	run.loud_ns = run.sums.time_ns;

@@ -68,8 +68,16 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct ru
 	explain(&context, &episode, explanation);
 }
 
-int64_t judge_tell_cause(
-	const struct judge *judge, const struct incident *incident, struct verdict *verdict)
+bool judge_more_than_split(const struct judge *judge, const struct excess_sums *sums, double level,
+	const struct explanation *why, struct gate_sheet *sheet)
+{
+	return !why->computes || cause_says_why(why->cause) || sums->on_device ||
+	       judge->judged.ranks >= PEERS_MIN ||
+	       gate_passed(sheet, GATE_SPLIT, level, 2 * MACHINES_DIFFER);
+}
+
+static void explain_incident(const struct judge *judge, const struct incident *incident,
+	const struct verdict *verdict, struct explanation *explanation)
 {
 	const struct explain_context context =
 		judge_explain_context(judge, incident->loud_until_ns);
@@ -82,9 +90,37 @@ int64_t judge_tell_cause(
 		.loud_until_ns = incident->loud_until_ns,
 		.past = &incident->past,
 	};
-	struct explanation explanation;
 
-	explain(&context, &episode, &explanation);
-	explain_tell(&explanation, verdict);
-	return explanation.findings[explanation.cause].since_ns;
+	explain(&context, &episode, explanation);
+}
+
+/* Nothing is left of the cause that it was told with, and what is left would not be told. */
+static bool is_gone(const struct judge *judge, const struct incident *incident,
+	const struct verdict *verdict, const struct explanation *now)
+{
+	return incident->kind == INCIDENT_RANKS && cause_says_why(verdict->cause) &&
+	       !judge_more_than_split(judge, &incident->sums, incident->level, now, NULL);
+}
+
+bool judge_cause_is_gone(const struct judge *judge, const struct incident *incident)
+{
+	const struct verdict *verdict = &judge->incidents.verdicts[incident->verdict];
+	struct explanation now;
+
+	if (!cause_says_why(verdict->cause))
+		return false;
+	explain_incident(judge, incident, verdict, &now);
+	return is_gone(judge, incident, verdict, &now);
+}
+
+int64_t judge_tell_cause(
+	const struct judge *judge, const struct incident *incident, struct verdict *verdict)
+{
+	struct explanation now;
+
+	explain_incident(judge, incident, verdict, &now);
+	if (is_gone(judge, incident, verdict, &now))
+		return 0;
+	explain_tell(&now, verdict);
+	return now.findings[now.cause].since_ns;
 }

@@ -55,7 +55,7 @@ double judge_gpu_usual_step_ns(const struct judge *judge, uint64_t before_step)
 
 	for (uint64_t s = first; s < before_step && count < STEP_HISTORY; s++) {
 		if (!was_told(judge, s))
-			lengths[count++] = step_length_ns(&judge->times, s);
+			lengths[count++] = step_mean_ns(&judge->times, s);
 	}
 	return count >= GPU_USUAL_STEPS_MIN ? lower_median_double(lengths, count) : 0;
 }

@@ -97,6 +97,12 @@ struct dated judge_date_run(
 /* The change on a rank is large enough, real enough and unlike what its peers have. */
 bool judge_worth_telling(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet); /* sheet NULL: notes nothing */
+/*
+ * Of two or three ranks, a program may give one more to do than the others, now or by and by: where nothing says why a CPU takes
+ * longer, it must be by twice what machines differ.
+ */
+bool judge_more_than_split(const struct judge *judge, const struct excess_sums *sums, double level,
+	const struct explanation *why, struct gate_sheet *sheet);
 /* A run has come so far that it is looked at what the job would be like without the rank. */
 static inline bool judge_suspected(const struct rank_state *state, enum run_kind kind)
 {
@@ -303,6 +309,8 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct ru
  */
 int64_t judge_tell_cause(
 	const struct judge *judge, const struct incident *incident, struct verdict *verdict);
+/* Nothing is left of the cause that an incident was told with, and what is left would not be told: its verdict stays as it is. */
+bool judge_cause_is_gone(const struct judge *judge, const struct incident *incident);
 /* incident/incidents.c: with that, its verdict tells nothing of what its ranks were late for before the cause came. */
 void judge_date_since_cause(const struct judge *judge, struct incident *incident, int64_t since_ns);
 struct explain_context judge_explain_context(const struct judge *judge, int64_t now_ns);

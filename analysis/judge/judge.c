@@ -222,6 +222,12 @@ int judge_sample(struct judge *judge, const struct metric_sample *sample, struct
 				   evidence, sample->metric, sample->time.value, sample->value);
 }
 
+/* The number under which it is kept. */
+static uint64_t step_at_hand(const struct judge *judge)
+{
+	return judge->block.end_step - 1;
+}
+
 static void take_row(struct judge *judge, const struct step_grid *grid, size_t r, int64_t length_ns)
 {
 	struct blame_row *row = &judge->blame.rows[r];
@@ -251,7 +257,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	state->totals.own_excess_ns += row->charged_ns;
 	state->totals.inherited_ns += row->inherited_ns;
 	signal_take_step(
-		&state->signal, grid->step.number, (double)row->delay_ns, state->incident != 0);
+		&state->signal, &judge->times, (double)row->delay_ns, state->incident != 0);
 	judge_launches_take(state, &grid->rows[r].launches);
 	if (!row->judged && !row->alone)
 		return;
@@ -259,7 +265,7 @@ static void take_row(struct judge *judge, const struct step_grid *grid, size_t r
 	memcpy(step.control, row->control, sizeof(step.control));
 	excess_add(&state->block.sums, &step);
 	if (state->periodic)
-		judge_periodic_take(judge, state, grid->step.number, &step);
+		judge_periodic_take(judge, state, step_at_hand(judge), &step);
 	state->block.steps++;
 	state->block.comm_ns += row->comm_delay_ns;
 	state->block.wait_ns += row->wait_ns;
@@ -323,7 +329,7 @@ static int replay_all(struct judge *judge, const struct step_grid *grid, int64_t
 		error = replay(judge, grid, &judge->incidents.lines[t], &gain_ns);
 		if (error < 0)
 			return error;
-		if (!incident->every || grid->step.number % incident->every == incident->phase)
+		if (!incident->every || step_at_hand(judge) % incident->every == incident->phase)
 			incident->cost.block_gain_ns += gain_ns;
 	}
 	memset(judge->replays.healed, 1, grid->row_count);
@@ -370,7 +376,7 @@ static void pass_over(
 	judge_take_length(judge, grid, length_ns, (double)ideal_ns);
 	tell_step(judge, grid, NULL);
 	for (uint32_t r = 0; r < judge->rank_end; r++)
-		judge->ranks[r].signal.lost_ns[grid->step.number % STEP_HISTORY] = 0;
+		judge->ranks[r].signal.lost_ns[(judge->times.next - 1) % STEP_HISTORY] = 0;
 }
 
 static int pause_judging(struct judge *judge)
@@ -382,9 +388,10 @@ static int pause_judging(struct judge *judge)
 }
 
 /* When it was, and when it was known. */
-static void note_times(struct judge *judge, const struct step_grid *grid, int64_t length_ns)
+static void note_times(
+	struct judge *judge, const struct step_grid *grid, uint64_t number, int64_t length_ns)
 {
-	step_times_note(&judge->times, grid->step.number, grid->step.start_ns, length_ns);
+	step_times_note(&judge->times, number, grid->step.start_ns, length_ns);
 	step_times_of_program(&judge->times, grid->step.of_program, grid->step.round_count);
 	judge->times.known_ns = grid->step.known_ns;
 }
@@ -396,7 +403,7 @@ static int take_unmeasured(struct judge *judge, const struct step_grid *grid, in
 
 	if (error < 0)
 		return error;
-	note_times(judge, grid, length_ns);
+	note_times(judge, grid, judge->times.next, length_ns);
 	pass_over(judge, grid, length_ns, length_ns);
 	if (!judge->traits.unmeasured.any)
 		judge->traits.unmeasured =
@@ -430,7 +437,7 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (judge_hang_holds(judge, grid->step.start_ns, grid->step.end_ns)) {
 		int64_t usual_ns = (int64_t)judge_usual_step_ns(judge);
 
-		note_times(judge, grid, 0); /* its length is the hang's */
+		note_times(judge, grid, judge->times.next, 0); /* its length is the hang's */
 		pass_over(judge, grid, length_ns, length_ns < usual_ns ? length_ns : usual_ns);
 		judge->traits.paused = true;
 		judge_break(judge);
@@ -446,6 +453,8 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	judge->traits.timed |= !grid->traits.untimed;
 	if (judge->traits.paused)
 		resume(judge);
+	judge->block.end_step =
+		1 + step_times_number(&judge->times, length_ns, judge->block.steps == 0);
 	error = prepare(judge, grid);
 	if (error == 0)
 		error = blame_step(&judge->blame, grid);
@@ -460,10 +469,10 @@ int judge_step(struct judge *judge, const struct step_grid *grid)
 	if (error < 0)
 		return error;
 	if (judge->block.steps == 0) {
-		judge->block.first_step = grid->step.number;
+		judge->block.first_step = step_at_hand(judge);
 		judge->block.start_ns = grid->step.start_ns;
 	}
-	note_times(judge, grid, length_ns);
+	note_times(judge, grid, step_at_hand(judge), length_ns);
 	for (size_t r = 0; r < grid->row_count; r++) {
 		judge->traits.several_hosts |= grid->rows[r].host != grid->rows[0].host;
 		take_row(judge, grid, r, length_ns);

@@ -498,18 +498,6 @@ static bool has_its_part(const struct judge *judge, const struct signal *signal,
 	return is_good_part(level, &lost, GATE_PART_NOW, sheet);
 }
 
-/*
- * Of two or three ranks, a program may give one more to do than the others, now or by and by: where nothing says why a CPU takes
- * longer, it must be by twice what machines differ.
- */
-static bool is_more_than_split(const struct judge *judge, const struct run *run,
-	const struct explanation *why, struct gate_sheet *sheet)
-{
-	return !why->computes || cause_says_why(why->cause) || run->sums.on_device ||
-	       judge->judged.ranks >= PEERS_MIN ||
-	       gate_passed(sheet, GATE_SPLIT, run_level(run), 2 * MACHINES_DIFFER);
-}
-
 /* Of a known class, and nothing that hosts, devices or programs do by themselves. */
 static bool is_explained(const struct judge *judge, uint32_t rank, const struct run *run,
 	const struct weighed *weighed, const struct explanation *why, struct gate_sheet *sheet)
@@ -527,7 +515,7 @@ static bool is_explained(const struct judge *judge, uint32_t rank, const struct 
 	if (why->computes && !gate_passed(sheet, GATE_UNEVEN, run_level(run),
 				     UNEVEN_TIMES_MIN * judge_uneven_level(judge)))
 		return false;
-	return is_more_than_split(judge, run, why, sheet) &&
+	return judge_more_than_split(judge, &run->sums, run_level(run), why, sheet) &&
 	       has_its_part(judge, &state->signal, run, weighed, why, sheet) &&
 	       gate_is(sheet, GATE_LAUNCHES, judge_launches_prove(judge, rank, run, why)) &&
 	       is_more_than_wandering(judge, state, run, &weighed->lost, why, sheet);

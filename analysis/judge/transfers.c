@@ -61,9 +61,9 @@ static double take_rows(struct judge *judge, const struct step_grid *grid)
  * What some ranks gain shows with the others in the next step. For the blocks it counts at once, as a mean, which
  * noise of single groups does not reach; for the onset, where it is largest.
  */
-static void note_gain(
-	struct comm_state *comm, const struct step_grid *grid, int64_t gain_ns, bool told)
+static void note_gain(struct judge *judge, const struct step_grid *grid, int64_t gain_ns)
 {
+	struct comm_state *comm = judge->comm;
 	int64_t sum_ns = 0, most_ns = 0, mean_ns;
 
 	for (size_t r = 0; r < grid->row_count; r++) {
@@ -75,8 +75,9 @@ static void note_gain(
 	}
 	mean_ns = grid->row_count ? sum_ns / (int64_t)grid->row_count : 0;
 	comm->block_gain_ns += gain_ns + mean_ns - comm->ahead_mean_ns;
-	signal_take_step(&comm->signal, grid->step.number,
-		fmax((double)(gain_ns + most_ns - comm->ahead_most_ns), 0), told);
+	signal_take_step(&comm->signal, &judge->times,
+		fmax((double)(gain_ns + most_ns - comm->ahead_most_ns), 0),
+		judge_incident_of(judge, INCIDENT_TRANSFERS) != NULL);
 	comm->ahead_mean_ns = mean_ns;
 	comm->ahead_most_ns = most_ns;
 }
@@ -116,7 +117,7 @@ int judge_comm_step(struct judge *judge, const struct step_grid *grid)
 		whatif_line_reset(&comm->line);
 	comm->slow_before = slow;
 	comm->step_gain_ns = gain_ns;
-	note_gain(comm, grid, gain_ns, judge_incident_of(judge, INCIDENT_TRANSFERS) != NULL);
+	note_gain(judge, grid, gain_ns);
 	return error;
 }
 

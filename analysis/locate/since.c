@@ -48,7 +48,7 @@ static uint64_t change_near(const struct judge *judge, int64_t time_ns)
 	uint64_t step = step_at(&judge->times, time_ns, judge_now_ns(judge), &start_ns);
 	uint64_t earliest =
 		step_at(&judge->times, time_ns - SAMPLE_NS, judge_now_ns(judge), &start_ns);
-	uint64_t from = earliest + judge->block.steps;
+	uint64_t from = earliest + judge->block.end_step - judge->block.first_step;
 	uint64_t change = signal_onset(&judge->comm->signal, &judge->times, &judge->block,
 		(struct run_begin){.first_step = from, .side_since = from}, latest_level(judge));
 
@@ -71,7 +71,7 @@ static bool begin_later(const struct judge *judge, int64_t began_ns, struct run 
 	run->dated = true;
 	run->first_step = step;
 	run->start_ns = step_start_ns(&judge->times, step);
-	run->sums.steps = end - step;
+	run->sums.steps = steps_kept_in(&judge->times, step, end);
 	run->sums.time_ns = judge_now_ns(judge) - run->start_ns;
 	run->sums.delay_ns = (int64_t)fmin(excess_ns, (double)run->sums.time_ns);
 	run->blocks = 1 + (uint32_t)(run->sums.time_ns / BLOCK_NS);

@@ -25,7 +25,7 @@ struct made {
 	uint32_t state;
 	double of_host; /* the share of its delay that is the host's; the rest is the work's */
 	bool told;
-	uint64_t told_at; /* the next step then */
+	int64_t told_ns; /* then */
 };
 
 static struct made *made_new(int64_t step_ns, double noise)
@@ -62,7 +62,7 @@ static void close_block(struct made *made)
 			     run_is_open(&made->signal, (enum run_kind)kind, NULL) &&
 			     run_is_large(&made->signal, &made->times, (enum run_kind)kind,
 				     noises[RUN_SLOW].scale, NULL);
-		made->told_at = made->times.next;
+		made->told_ns = made->now_ns;
 	}
 	made->block = (struct block){0};
 	made->sums = (struct excess_sums){0};
@@ -74,7 +74,7 @@ static void push_step(struct made *made, double longer, double late)
 	double noise = made->noise * next_noise(made), step_ns = (double)made->step_ns;
 	int64_t length_ns = (int64_t)(step_ns * (1 + longer + noise));
 	int64_t lost_ns = (int64_t)(step_ns * (late + noise));
-	uint64_t step = made->times.next;
+	uint64_t step = step_times_number(&made->times, length_ns, made->block.steps == 0);
 	struct excess_sums sums = {.steps = 1, .time_ns = length_ns, .delay_ns = lost_ns};
 
 	sums.own[EXCESS_HOST_CPU] = (int64_t)(made->of_host * (double)lost_ns);
@@ -83,8 +83,9 @@ static void push_step(struct made *made, double longer, double late)
 		made->block.first_step = step;
 		made->block.start_ns = made->now_ns;
 	}
+	made->block.end_step = step + 1;
 	step_times_note(&made->times, step, made->now_ns, length_ns);
-	signal_take_step(&made->signal, step, (double)lost_ns, false);
+	signal_take_step(&made->signal, &made->times, (double)lost_ns, false);
 	made->now_ns += length_ns;
 	made->block.time_ns += length_ns;
 	excess_add(&made->sums, &sums);
@@ -110,7 +111,7 @@ static uint64_t onset_of(const struct made *made)
 static void a_change_is_told_and_dated(void **state)
 {
 	static const int64_t steps_ns[] = {
-		5000000, 40000000, 200000000, INT64_C(2000000000), INT64_C(30000000000)};
+		200000, 3000000, 40000000, 200000000, INT64_C(2000000000), INT64_C(30000000000)};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(steps_ns) / sizeof(steps_ns[0]); i++) {
@@ -120,12 +121,13 @@ static void a_change_is_told_and_dated(void **state)
 		push_steps(made, 16 * per_block, 0, 0);
 		assert_false(made->told);
 
-		uint64_t begin = made->times.next;
+		int64_t begin_ns = made->now_ns, longest_ns = 2 * (steps_ns[i] + KEPT_STEP_NS);
 
 		push_steps(made, 5 * per_block, 0.3, 0.3);
 		assert_true(made->told);
-		assert_in_range(made->told_at, begin + 1, begin + 4 * (uint64_t)per_block + 1);
-		assert_in_range(onset_of(made), begin > 1 ? begin - 1 : 0, begin + 1);
+		assert_in_range(made->told_ns, begin_ns, begin_ns + 4 * BLOCK_NS + 5 * longest_ns);
+		assert_true(
+			llabs(step_start_ns(&made->times, onset_of(made)) - begin_ns) < longest_ns);
 		free(made);
 	}
 }
@@ -323,7 +325,7 @@ static void nothing_is_dated_before_a_hang(void **state)
 	push_steps(made, 2, 0.5, 0.5);
 	hang = made->times.next;
 	step_times_note(&made->times, hang, made->now_ns, 0);
-	signal_take_step(&made->signal, hang, 0, false);
+	signal_take_step(&made->signal, &made->times, 0, false);
 	made->now_ns += INT64_C(10000000000);
 	memset(made->signal.runs, 0, sizeof(made->signal.runs));
 	made->block = (struct block){0};
@@ -354,6 +356,34 @@ static void steps_have_the_programs_numbers(void **state)
 	assert_int_equal(step_every_of_program(&times, 4), 0); /* each of them */
 }
 
+/* However short they are, those that are kept reach back for eight blocks; a block begins one of its own, and so does a hang. */
+static void short_steps_are_kept_together(void **state)
+{
+	struct step_times times = {0};
+	int64_t now_ns = 0;
+	uint64_t steps = 0, number;
+
+	(void)state;
+	for (; now_ns < INT64_C(20) * BLOCK_NS; now_ns += 100000, steps++) {
+		number = step_times_number(&times, 100000, steps % 1000 == 0);
+		step_times_note(&times, number, now_ns, 100000);
+		step_times_of_program(&times, steps, 1);
+	}
+	assert_int_equal(times.next - step_oldest(&times), STEP_HISTORY);
+	assert_true(now_ns - step_start_ns(&times, step_oldest(&times)) > 7 * BLOCK_NS);
+	assert_int_equal(steps_kept_in(&times, times.next - 3, times.next - 1),
+		(uint64_t)(step_start_ns(&times, times.next - 1) -
+			   step_start_ns(&times, times.next - 3)) /
+			100000);
+	assert_int_equal(step_of_program(&times, times.next), steps);
+	assert_int_equal(step_of_program(&times, times.next - 1),
+		steps - steps_kept_in(&times, times.next - 1, times.next));
+	assert_int_equal(step_every_of_program(&times, 8), 0); /* no number of steps */
+	assert_int_equal(step_times_number(&times, 100000, true), times.next);
+	assert_int_equal(step_times_number(&times, 0, false), times.next);
+	assert_int_equal(step_times_number(&times, KEPT_STEP_NS, false), times.next);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +400,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_dated_before_a_hang),
 		cmocka_unit_test(a_period_is_found),
 		cmocka_unit_test(steps_have_the_programs_numbers),
+		cmocka_unit_test(short_steps_are_kept_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

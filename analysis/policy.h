@@ -261,6 +261,9 @@
 #define ONSET_LEVEL HALF_SHARE
 #define ONSET_USUAL_QUANTILE (1 - MOST_SHARE) /* of the steps before: a step is longer than this */
 #define ONSET_VALUE_MAX SEEN_MIN	      /* levels: bursts still count, one stall does not */
+/* What is told of is another fault where the job loses so much more; before that, so many blocks show what it is like. */
+#define WORSE_FACTOR 2.0
+#define WORSE_BLOCKS_MIN SOME
 #define ONSET_BLOCKS FEW  /* loud ones after the alert, that may still move the onset */
 #define LATEST_STEPS SOME /* of which the latest level is taken */
 

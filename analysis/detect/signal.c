@@ -25,7 +25,7 @@ void excess_add(struct excess_sums *sums, const struct excess_sums *other)
 	sums->several_groups |= other->several_groups;
 }
 
-static void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
+void excess_subtract(struct excess_sums *sums, const struct excess_sums *other)
 {
 	sums->steps -= other->steps;
 	sums->program_steps -= other->program_steps;
@@ -360,22 +360,61 @@ static void extend(
 	drop_peak(run);
 }
 
+/* How many blocks the quick run had before the steep one began. */
+static uint32_t blocks_before_steep(const struct signal *signal)
+{
+	uint32_t quick = signal->runs[RUN_QUICK].blocks, steep = signal->runs[RUN_STEEP].blocks;
+
+	return quick > steep ? quick - steep : 0;
+}
+
+/* Mean level of these. */
+static double level_before_steep(const struct signal *signal)
+{
+	uint32_t blocks = blocks_before_steep(signal);
+
+	return blocks ? (signal->runs[RUN_QUICK].level - signal->runs[RUN_STEEP].level) / blocks
+		      : 0;
+}
+
 /* Of a steep run: what it rises above is the quick run before it, where there was one. */
 static struct change_noise noise_of_steep(
 	const struct signal *signal, const struct change_noise noises[RUN_NR])
 {
-	const struct run *quick = &signal->runs[RUN_QUICK], *steep = &signal->runs[RUN_STEEP];
 	struct change_noise noise = noises[RUN_QUICK];
 
-	if (quick->blocks <= steep->blocks)
+	if (!blocks_before_steep(signal))
 		return noises[RUN_STEEP];
 
-	double before = (quick->level - steep->level) / (double)(quick->blocks - steep->blocks);
-	double least = fmin(HALF_AS_MUCH * before, noises[RUN_STEEP].reference);
+	double least = fmin(HALF_AS_MUCH * level_before_steep(signal), noises[RUN_STEEP].reference);
 
 	noise.reference = fmax(noise.reference, least);
 	noise.scale = fmax(noise.scale, 0.5 * least);
 	return noise;
+}
+
+/* Takes the block into a run. False: there is none, its sum is 0. */
+static bool push_run(struct run *run, const struct block *block, const struct block_loss *loss,
+	const struct change_noise *noise, double level)
+{
+	(void)change_point_push(&run->change, noise, level, loss->weight);
+	if (run->change.sum <= 0)
+		return false;
+	if (run->change.run <= 1)
+		*run = (struct run){.change = run->change, .small = run->small};
+	extend(run, block, loss->sums, level);
+	return true;
+}
+
+/* A steep run begins anew where the level rises above its own. */
+static bool push_steep(struct signal *signal, const struct block *block,
+	const struct block_loss *loss, const struct change_noise *noise)
+{
+	struct run *run = &signal->runs[RUN_STEEP];
+
+	if (signal->level > HALF_AS_MUCH * run_level(run))
+		run->change = (struct change_point){0};
+	return push_run(run, block, loss, noise, signal->level);
 }
 
 void signal_push(struct signal *signal, const struct block *block, const struct block_loss *loss,
@@ -396,22 +435,18 @@ void signal_push(struct signal *signal, const struct block *block, const struct 
 		learn_usual(signal, fmin(fmax(signal->level, -2 * scale), 2 * scale) /
 					    (double)signal->usual_blocks);
 	}
+	signal->runs[RUN_SLOW].small = true;
 	for (int kind = 0; kind < RUN_NR; kind++) {
 		struct run *run = &signal->runs[kind];
-		bool suspected = kind == RUN_SLOW ? slow : quick;
-
-		if (kind == RUN_STEEP && signal->level > HALF_AS_MUCH * run_level(run))
-			run->change = (struct change_point){0};
 		struct change_noise noise =
 			kind == RUN_STEEP ? noise_of_steep(signal, noises) : noises[kind];
-		(void)change_point_push(&run->change, &noise, signal->level, loss->weight);
-		if (run->change.sum <= 0)
+		bool open = kind == RUN_STEEP ? push_steep(signal, block, loss, &noise)
+					      : push_run(run, block, loss, &noise, signal->level);
+
+		if (!open || !(kind == RUN_SLOW ? slow : quick))
 			continue;
-		if (run->change.run <= 1)
-			*run = (struct run){.change = run->change, .small = kind == RUN_SLOW};
-		extend(run, block, loss->sums, signal->level);
-		run->suspect_gain_ns += suspected ? loss->suspect_gain_ns[kind] : 0;
-		run->suspect_delay_ns += suspected ? loss->sums->delay_ns : 0;
+		run->suspect_gain_ns += loss->suspect_gain_ns[kind];
+		run->suspect_delay_ns += loss->sums->delay_ns;
 	}
 	if (signal->runs[RUN_QUICK].change.sum <= 0)
 		push_doubtful(signal);
@@ -420,6 +455,24 @@ void signal_push(struct signal *signal, const struct block *block, const struct 
 		learn_usual(signal, run_level(&signal->runs[RUN_SLOW]));
 		signal->runs[RUN_SLOW] = (struct run){.small = true};
 	}
+}
+
+void signal_push_told(struct signal *signal, const struct block *block,
+	const struct block_loss *loss, const struct change_noise noises[RUN_NR])
+{
+	struct run *quick = &signal->runs[RUN_QUICK];
+	struct change_noise noise = noises[RUN_STEEP];
+	double before, lost;
+
+	if (signal->level >= QUIET_SHARE * run_least(quick))
+		extend(quick, block, loss->sums, signal->level);
+	if (blocks_before_steep(signal) < WORSE_BLOCKS_MIN)
+		return;
+	before = level_before_steep(signal);
+	lost = WORSE_FACTOR * before / fmax(1 - before, LEFT_SHARE_MIN);
+	noise.reference = fmax(noise.reference, lost / (1 + lost));
+	noise.scale = fmax(noise.scale, 0.5 * (noise.reference - before));
+	(void)push_steep(signal, block, loss, &noise);
 }
 
 void signal_note_quiet(struct signal *signal)

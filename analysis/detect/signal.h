@@ -117,6 +117,12 @@ void signal_noises(double *values, size_t count, struct change_noise noises[RUN_
 /* Takes the block whose level is set. */
 void signal_push(struct signal *signal, const struct block *block, const struct block_loss *loss,
 	const struct change_noise noises[RUN_NR]);
+/*
+ * The same while a verdict holds that names it, for the quick run that was told of: it goes on, and a steep run is what rises so far
+ * above it that the job loses twice as much and more.
+ */
+void signal_push_told(struct signal *signal, const struct block *block,
+	const struct block_loss *loss, const struct change_noise noises[RUN_NR]);
 /* The block is surely quiet, whatever else it says: it is part of the noise. */
 void signal_note_quiet(struct signal *signal);
 /* The block says nothing: some of what was seen is forgotten. */
@@ -152,5 +158,6 @@ bool run_is_large(const struct signal *signal, const struct step_times *times, e
 	double scale, struct gate_sheet *sheet);
 
 void excess_add(struct excess_sums *sums, const struct excess_sums *other);
+void excess_subtract(struct excess_sums *sums, const struct excess_sums *other);
 
 #endif

@@ -344,6 +344,7 @@ static void join(
 	state->signal.doubtful_count = 0; /* no noise */
 	whatif_line_reset(&judge->incidents.lines[incident - judge->incidents.list]);
 	signal_set_told(&state->signal, &judge->times, dated.step);
+	memset(state->signal.runs, 0, sizeof(state->signal.runs)); /* of what comes now */
 }
 
 /*
@@ -402,8 +403,9 @@ static void begin(struct judge *judge, struct incident *incident)
 	tell(judge, incident, VERDICT_EVENT_ALERT);
 }
 
-int judge_open(struct judge *judge, uint32_t rank, const struct run *run)
+int judge_open(struct judge *judge, uint32_t rank, const struct run *of_signal)
 {
+	const struct run told = *of_signal, *run = &told; /* the signal's are over when it joins */
 	struct explanation why, other_why;
 	struct incident *incident;
 	int error;
@@ -779,4 +781,62 @@ void judge_follow(struct judge *judge)
 				 (struct job_ns){judge_now_ns(judge)}))
 			tell(judge, incident, VERDICT_EVENT_UPDATE);
 	}
+}
+
+/* What it has taken since a run began is that of the next verdict. */
+static void end_before(struct judge *judge, struct incident *incident, const struct run *run)
+{
+	struct verdict *verdict = judge_verdict(judge, incident);
+	struct incident_cost *cost = &incident->cost;
+	int64_t gain_ns = run->sums.delay_ns < cost->gain_ns ? run->sums.delay_ns : cost->gain_ns;
+
+	excess_subtract(&incident->sums, &run->sums);
+	cost->time_ns -= run->sums.time_ns;
+	cost->gain_ns -= gain_ns;
+	cost->delay_ns -= gain_ns;
+	cost->steps -= run->sums.steps;
+	incident->loud_until_ns = run->start_ns;
+	if (incident->felt.until_ns > run->start_ns)
+		incident->felt.until_ns = run->start_ns;
+	verdict->last_step = step_of_program(&judge->times, run->first_step - 1);
+	verdict->end.value = run->start_ns;
+	judge_date_since_cause(judge, incident, judge_tell_cause(judge, incident, verdict));
+	judge_end_incident(judge, incident);
+}
+
+/* Of one rank, for another cause, and for so long that it is known what it was like. */
+static bool is_worse(const struct judge *judge, uint32_t rank)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	const struct incident *incident = &judge->incidents.list[state->incident - 1];
+	const struct verdict *verdict = &judge->incidents.verdicts[incident->verdict];
+	const struct run *steep = &state->signal.runs[RUN_STEEP];
+	struct explanation why;
+	bool rises = !incident->every && verdict->rank_count == 1 &&
+		     steep->change.sum >= CHANGE_THRESHOLD && steep->blocks >= QUICK_BLOCKS_MIN &&
+		     steep->sums.time_ns < incident->cost.time_ns &&
+		     steep->sums.steps < incident->cost.steps;
+
+	if (!rises)
+		return false;
+	judge_explain_run(judge, rank, steep, &why);
+	return cause_says_why(why.cause) && why.cause != incident->memory.cause;
+}
+
+int judge_worsen(struct judge *judge)
+{
+	int error = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
+		struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block || !state->incident || !is_worse(judge, r))
+			continue;
+
+		struct run run = state->signal.runs[RUN_STEEP];
+
+		end_before(judge, &judge->incidents.list[state->incident - 1], &run);
+		error = judge_open(judge, r, &run);
+	}
+	return error;
 }

@@ -153,6 +153,8 @@ int judge_close_block(struct judge *judge)
 	error = judge_comm_move(judge);
 	judge_late_samples(judge);
 	judge_follow(judge);
+	if (error == 0)
+		error = judge_worsen(judge);
 	/* Before the runs, which see the same steps and date them worse. */
 	if (error == 0)
 		error = judge_periodic_block(judge);

@@ -139,9 +139,12 @@ void judge_push_runs(struct judge *judge, size_t rank_count)
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
 		struct rank_state *state = &judge->ranks[r];
 
-		if (!state->in_block || state->incident)
+		if (!state->in_block)
 			continue;
 		loss.sums = &state->block.sums;
-		push_run(judge, state, &loss, noises);
+		if (state->incident)
+			signal_push_told(&state->signal, &judge->block, &loss, noises);
+		else
+			push_run(judge, state, &loss, noises);
 	}
 }

@@ -102,6 +102,76 @@ static void compute(void **state)
 	check_all(SIM_COMPUTE, VERDICT_COMPUTE_SLOW, CAUSE_UNKNOWN, 0.1, 1);
 }
 
+/* A rank that is told of as a little slow, when something else slows it down far more: that has a verdict of its own. More of the same has not. */
+static void another_fault_comes_on_top(void **state)
+{
+	enum { SECOND = 300 };
+	static const struct {
+		enum sim_fault_kind first, second;
+		enum cause causes[2];
+		size_t verdicts;
+	} cases[] = {
+		{SIM_COMPUTE, SIM_CONTENTION, {CAUSE_UNKNOWN, CAUSE_CPU_CONTENTION}, 2},
+		{SIM_MINOR, SIM_THROTTLE, {CAUSE_MINOR_PAGE_FAULT, CAUSE_CGROUP_THROTTLE}, 2},
+		{SIM_CONTENTION, SIM_CONTENTION, {CAUSE_CPU_CONTENTION}, 1},
+	};
+
+	(void)state;
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct sim_options options = sim_defaults(4, c + 1);
+
+		options.steps = STEPS;
+		options.step_ms = 30;
+		options.jitter = 0.02;
+		options.compute_share = 1;
+		options.fault_count = 2;
+		options.faults[0] = (struct sim_fault){cases[c].first, 1, FIRST, LAST, 0.15};
+		options.faults[1] = (struct sim_fault){cases[c].second, 1, SECOND, LAST, 2};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.verdict_count, cases[c].verdicts);
+		for (size_t v = 0; v < cases[c].verdicts; v++) {
+			const struct verdict *verdict = &result.verdicts[v];
+			unsigned first = v ? SECOND : FIRST;
+
+			assert_int_equal(verdict->ranks[0], 1);
+			assert_int_equal(verdict->cause, cases[c].causes[v]);
+			assert_in_range(verdict->first_step, first - 8, first + 8);
+			assert_true(verdict->ended);
+		}
+		if (cases[c].verdicts > 1) {
+			assert_int_equal(
+				result.verdicts[0].last_step + 1, result.verdicts[1].first_step);
+			assert_true(fabs(result.verdicts[0].slowdown - 1.15) < 0.05);
+			assert_true(fabs(result.verdicts[1].slowdown - 3.1) < 0.4);
+		}
+		sim_free(&sim, true);
+	}
+}
+
+/* Who is slow is found, told in time and dated however short the steps are. */
+static void steps_of_half_a_millisecond(void **state)
+{
+	(void)state;
+	for (unsigned ranks = 4; ranks <= 8; ranks *= 2) {
+		struct sim_options options = sim_defaults(ranks, ranks);
+		const struct verdict *verdict = &result.verdicts[0];
+
+		options.steps = 16000;
+		options.step_ms = 0.5;
+		options.transfer_us = 10;
+		options.fault_count = 1;
+		options.faults[0] = (struct sim_fault){SIM_COMPUTE, 2, 8000, 12000, 0.5};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.totals.steps, 16000);
+		assert_int_equal(result.verdict_count, 1);
+		assert_int_equal(verdict->ranks[0], 2);
+		assert_int_equal(verdict->verdict_class, VERDICT_COMPUTE_SLOW);
+		assert_in_range(verdict->first_step, 8000 - 40, 8000 + 40);
+		assert_true((double)verdict->alert.value - 1e9 - sim.step_start[8000] < 1e9);
+		sim_free(&sim, true);
+	}
+}
+
 /* Of two ranks the program may give one a little more to do; of eight, one that does a little longer is unlike all others. */
 static void a_little_longer(void **state)
 {
@@ -530,6 +600,8 @@ int main(void)
 		cmocka_unit_test(a_cause_is_told_late),
 		cmocka_unit_test(a_device_wanders),
 		cmocka_unit_test(a_little_longer),
+		cmocka_unit_test(another_fault_comes_on_top),
+		cmocka_unit_test(steps_of_half_a_millisecond),
 		cmocka_unit_test(throttle),
 		cmocka_unit_test(contention),
 		cmocka_unit_test(major_faults),

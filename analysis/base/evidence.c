@@ -423,7 +423,8 @@ void evidence_preempted(const struct evidence *evidence, int64_t from_ns, int64_
 		by->all_ns += length_ns;
 		if (own_pid && one->other_pid == own_pid)
 			by->own_threads_ns += length_ns;
-		else if (contains(pids, pid_count, one->other_pid))
+		else if (contains(pids, pid_count, one->other_pid) ||
+			 strncmp(one->other_name, "slowrank", strlen("slowrank")) == 0)
 			by->ranks_ns += length_ns;
 	}
 }

@@ -152,7 +152,7 @@ struct evidence_rival {
 struct evidence_preempted {
 	int64_t all_ns;
 	int64_t own_threads_ns; /* other threads of the process */
-	int64_t ranks_ns;	/* other ranks of the job */
+	int64_t ranks_ns; /* other ranks of the job, and threads of slowrank, by their names */
 };
 
 /* pids: of the job's ranks, ascending; own_pid may be one of them, 0 = unknown. evidence: NULL = none. */

@@ -29,6 +29,23 @@ static bool steep_tells(const struct judge *judge, uint32_t rank)
 	return cause_says_why(why.cause);
 }
 
+static bool would_tell(const struct judge *judge, uint32_t rank, enum run_kind kind,
+	struct explanation *why, struct gate_sheet *sheet)
+{
+	return run_is_open(&judge->ranks[rank].signal, kind, sheet) &&
+	       (kind != RUN_STEEP || gate_is(sheet, GATE_APART, steep_tells(judge, rank))) &&
+	       judge_worth_telling(judge, rank, kind, why, sheet);
+}
+
+/* A steep run that would be told for another cause is another fault than what the quick one began with. */
+static bool is_another(const struct judge *judge, uint32_t rank, const struct explanation *why)
+{
+	struct explanation steep_why;
+
+	return would_tell(judge, rank, RUN_STEEP, &steep_why, NULL) &&
+	       steep_why.cause != why->cause;
+}
+
 static bool is_to_tell(const struct judge *judge, uint32_t rank, enum run_kind kind,
 	struct explanation *why, struct gate_sheet *sheet)
 {
@@ -37,9 +54,8 @@ static bool is_to_tell(const struct judge *judge, uint32_t rank, enum run_kind k
 	if (!gate_is(sheet, GATE_PRESENT, state->in_block) ||
 		!gate_is(sheet, GATE_FREE, !state->incident))
 		return false;
-	return run_is_open(&state->signal, kind, sheet) &&
-	       (kind != RUN_STEEP || gate_is(sheet, GATE_APART, steep_tells(judge, rank))) &&
-	       judge_worth_telling(judge, rank, kind, why, sheet);
+	return would_tell(judge, rank, kind, why, sheet) &&
+	       (kind != RUN_QUICK || gate_is(sheet, GATE_APART, !is_another(judge, rank, why)));
 }
 
 /* The order in which runs are told of, the quick one first. */

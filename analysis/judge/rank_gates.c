@@ -152,7 +152,7 @@ static double evidence_of_lasting(const struct judge *judge, const struct run *r
 
 /*
  * Other programs take the CPU in bursts, which come in groups: a small or rare share must go on for longer
- * than one. Ranks that share cores preempt each other, unevenly for a while, and so do a rank's own threads;
+ * than one. Ranks that share cores preempt each other, unevenly for a while, and so do a rank's own threads, and what watches them;
  * slices too short to be seen one by one are what ranks do to each other.
  */
 static double contention_evidence_needed(

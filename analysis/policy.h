@@ -87,8 +87,6 @@
 #define COUNTED_CUTS_MIN 16  /* cuts alike, before entries are counted */
 /* A step that repeats itself is cut into rounds of so many ns and more: of SOME a block, more say no more. */
 #define ROUND_NS_MIN (BLOCK_NS / SOME)
-/* One that does not is cut into slots, if it takes so many blocks. */
-#define SLOTS_MIN FEW
 /*
  * Two hosts up for the same time within this are taken for one: the stamps leave 0 open, and
  * CLOCK_MONOTONIC counts from boot.

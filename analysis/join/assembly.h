@@ -49,14 +49,11 @@ struct communicator_entry {
 
 enum { ENTRY_CYCLES_MAX = 64 };
 
-/* The calls that a leader's entries are made of (assembly_places.c). */
-struct entry_calls {
-	uint64_t hash; /* of them, and of whose they are; 0: none yet */
-	uint32_t cycle_count;
-	int64_t least_ns[ENTRY_CYCLES_MAX]; /* that each of their cycles took, so far */
-	uint32_t slot_count;		    /* of the first one like this, if it was long; */
-	uint16_t slot_ends
-		[ENTRY_CYCLES_MAX]; /* and the last call of each, by its place among them */
+/* The cycles of calls that a leader's entries are made of (assembly_places.c). */
+struct entry_cycles {
+	uint64_t calls; /* hash of them, and of whose they are; 0: none yet */
+	uint32_t count;
+	int64_t least_ns[ENTRY_CYCLES_MAX]; /* that each of them took, so far */
 };
 
 /* Where the leader's stream is cut. */
@@ -111,7 +108,7 @@ struct assembly {
 	int64_t began_ns;		 /* the same when the first ones came */
 	int64_t last_cut_ns;		 /* INT64_MIN before the first */
 	uint64_t next_number, next_step; /* of job steps, of the program's */
-	struct entry_calls calls;
+	struct entry_cycles cycles;
 	uint64_t announcements;	     /* of communicators, so far */
 	uint64_t grid_announcements; /* when what the grid joins was found */
 	uint64_t repeats;	     /* looks at whether the grid repeats */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Places in an entry to cut at: one, or one for each round. Where an entry makes the same calls several times over (in
- * cycles), and takes as long for them each time, it is cut as it would be if the program's steps were so much shorter; where
- * it does not, a long one is cut about once a slot, wherever all ranks meet: who is slow must not depend on where steps are cut.
+ * cycles), and takes as long for them each time, it is cut as it would be if the program's steps were so much shorter: who is
+ * slow must not depend on where these are cut.
  */
-#include "analysis/base/clamp.h"
 #include "analysis/base/hash.h"
 #include "analysis/join/assembly_internal.h"
 
@@ -94,15 +93,15 @@ static size_t period_of(const uint64_t *keys, size_t count)
  * So many cycles together are a round: it is long enough, and takes as long each time. What was the longest cycle at each
  * place in it makes a round hardly longer than what was the shortest.
  */
-static bool are_alike(const struct entry_calls *calls, uint32_t together)
+static bool are_alike(const struct entry_cycles *cycles, uint32_t together)
 {
 	int64_t shortest_ns = 0, longest_ns = 0;
 
 	for (uint32_t j = 0; j < together; j++) {
 		int64_t least_ns = INT64_MAX, most_ns = 0;
 
-		for (uint32_t i = j; i < calls->cycle_count; i += together) {
-			int64_t length_ns = calls->least_ns[i];
+		for (uint32_t i = j; i < cycles->count; i += together) {
+			int64_t length_ns = cycles->least_ns[i];
 
 			least_ns = length_ns < least_ns ? length_ns : least_ns;
 			most_ns = length_ns > most_ns ? length_ns : most_ns;
@@ -115,108 +114,68 @@ static bool are_alike(const struct entry_calls *calls, uint32_t together)
 }
 
 /* Notes the times of an entry's cycles, each from the end of the one before; the first has what follows the last. */
-static void take_times(struct entry_calls *calls, const struct packed_step *entry,
+static void take_times(struct entry_cycles *cycles, const struct packed_step *entry,
 	const uint16_t *parts, size_t count, bool known)
 {
 	int64_t before_ns = entry->start.value - entry->end.value +
 			    entry->times[parts[count - 1]].departure.value;
 
-	for (uint32_t i = 0; i < calls->cycle_count; i++) {
-		size_t last = parts[(i + 1) * count / calls->cycle_count - 1];
+	for (uint32_t i = 0; i < cycles->count; i++) {
+		size_t last = parts[(i + 1) * count / cycles->count - 1];
 		int64_t end_ns = entry->times[last].departure.value;
 		int64_t length_ns = end_ns - before_ns;
 
 		before_ns = end_ns;
-		if (!known || length_ns < calls->least_ns[i])
-			calls->least_ns[i] = length_ns;
+		if (!known || length_ns < cycles->least_ns[i])
+			cycles->least_ns[i] = length_ns;
 	}
 }
 
-/* Slots of an entry, a block long and more, as many as there may be; the last one has what is left. */
-static void find_slots(struct entry_calls *calls, const struct packed_step *entry,
-	const uint16_t *parts, size_t count)
+/* The cycles of a leader's entry; false: there are none, or it is the first one like this. */
+static bool find_cycles(struct assembly *assembly, uint32_t number, const struct packed_step *entry)
 {
-	int64_t from_ns = entry->start.value;
-	int64_t last_ns = entry->times[parts[count - 1]].departure.value;
-	int64_t least_ns = larger(BLOCK_NS, (last_ns - from_ns) / ENTRY_CYCLES_MAX + 1);
+	struct entry_cycles *cycles = &assembly->cycles;
+	uint16_t parts[STEP_PART_COUNT_MAX];
+	uint64_t keys[STEP_PART_COUNT_MAX], calls = number;
+	size_t count, cycle_count;
 
-	calls->slot_count = 0;
-	if (last_ns - from_ns < SLOTS_MIN * BLOCK_NS)
-		return;
-	for (size_t i = 0; i + 1 < count; i++) {
-		int64_t at_ns = entry->times[parts[i]].departure.value;
-
-		if (at_ns - from_ns < least_ns || last_ns - at_ns < least_ns)
-			continue;
-		calls->slot_ends[calls->slot_count++] = (uint16_t)i;
-		from_ns = at_ns;
-	}
-	calls->slot_ends[calls->slot_count++] = (uint16_t)(count - 1);
-}
-
-/* Notes the calls of a leader's entry. False: it is the first one like this. */
-static bool note_calls(struct assembly *assembly, uint32_t number, const struct packed_step *entry,
-	const uint16_t *parts, size_t count)
-{
-	struct entry_calls *calls = &assembly->calls;
-	uint64_t keys[STEP_PART_COUNT_MAX], hash = number;
-	size_t cycle_count;
-
+	if (entry->flags & (STEP_WINDOW | STEP_INCOMPLETE))
+		return false;
+	count = candidates_of(assembly, number, entry, parts);
+	if (count < 2)
+		return false;
 	for (size_t i = 0; i < count; i++) {
 		keys[i] = call_key(packed_kind(entry, parts[i]));
-		hash = hash_mix(hash, keys[i]);
+		calls = hash_mix(calls, keys[i]);
 	}
 	cycle_count = count / period_of(keys, count);
 	for (size_t all = cycle_count; cycle_count > ENTRY_CYCLES_MAX || all % cycle_count;)
 		cycle_count--;
+	if (cycle_count < 2)
+		return false;
+	bool known = cycles->calls == calls;
 
-	bool known = calls->hash == hash;
-
-	calls->hash = hash;
-	calls->cycle_count = (uint32_t)cycle_count;
-	take_times(calls, entry, parts, count, known);
-	if (!known)
-		find_slots(calls, entry, parts, count);
+	cycles->calls = calls;
+	cycles->count = (uint32_t)cycle_count;
+	take_times(cycles, entry, parts, count, known);
 	return known;
-}
-
-/* Everybody is in the communicator that an entry is cut at. */
-static bool is_of_all(struct assembly *assembly, uint32_t number, const struct packed_step *entry,
-	const uint16_t *parts)
-{
-	const struct rank_streams *streams = assembly->streams;
-	const struct rank_communicator *own = stream_communicator(
-		&streams->ranks[number], packed_kind(entry, parts[0])->communicator_id);
-
-	return own && own->size == streams->world_size;
 }
 
 uint32_t assembly_find_rounds(
 	struct assembly *assembly, uint32_t number, const struct packed_step *entry, uint16_t *ends)
 {
-	const struct entry_calls *calls = &assembly->calls;
-	uint16_t parts[STEP_PART_COUNT_MAX];
-	size_t count;
+	const struct entry_cycles *cycles = &assembly->cycles;
 
-	if (entry->flags & (STEP_WINDOW | STEP_INCOMPLETE))
+	if (!find_cycles(assembly, number, entry))
 		return 1;
-	count = candidates_of(assembly, number, entry, parts);
-	if (count < 2)
-		return 1;
-	bool known = note_calls(assembly, number, entry, parts, count);
+	for (uint32_t together = 1; together < cycles->count; together++) {
+		uint32_t round_count = cycles->count / together;
 
-	for (uint32_t together = 1; known && together < calls->cycle_count; together++) {
-		uint32_t round_count = calls->cycle_count / together;
-
-		if (calls->cycle_count % together == 0 && are_alike(calls, together) &&
+		if (cycles->count % together == 0 && are_alike(cycles, together) &&
 			assembly_round_ends(assembly, number, entry, round_count, ends))
 			return round_count;
 	}
-	if (calls->slot_count < 2 || !is_of_all(assembly, number, entry, parts))
-		return 1;
-	for (uint32_t slot = 0; slot < calls->slot_count; slot++)
-		ends[slot] = parts[calls->slot_ends[slot]];
-	return calls->slot_count;
+	return 1;
 }
 
 bool assembly_round_ends(struct assembly *assembly, uint32_t number,

@@ -195,6 +195,15 @@ static uint64_t split_id(const struct known_communicator *parent, const struct c
 		row->symbol, (uint64_t[]){parent->communicator.id, event->sequence, color}, 3);
 }
 
+/* Who is in a communicator, by the process's memory. False: that is not known. */
+static bool look_up(struct rank_process *process, uint64_t handle, struct communicator *found)
+{
+	const struct mpi_world world = {process->world_id, process->world_size, process->rank};
+
+	return process->world_id &&
+	       mpi_members_read(process->pid, &process->mpi, &world, handle, found) == 0;
+}
+
 static void make_grid(struct known_communicator *made, const struct known_communicator *parent,
 	const struct collective_row *row, const struct event_communicator *event)
 {
@@ -206,18 +215,31 @@ static void make_grid(struct known_communicator *made, const struct known_commun
 		return;
 	made->communicator.size = rank_grid_size(&made->grid);
 	/* Ranks keep their order unless the program allows another. */
-	if (parent && event->color == 0 && parent->communicator.own_index < made->communicator.size)
+	made->any_order = event->color != 0;
+	if (parent && !made->any_order && parent->communicator.own_index < made->communicator.size)
 		made->communicator.own_index = parent->communicator.own_index;
 }
 
-static void make_subgrid(struct known_communicator *made, const struct known_communicator *parent,
-	const struct collective_row *row, const struct event_communicator *event)
+static void make_subgrid(struct rank_process *process, struct known_communicator *made,
+	const struct known_communicator *parent, const struct collective_row *row,
+	const struct event_communicator *event)
 {
-	uint32_t number;
+	uint32_t number, own_index;
+	struct communicator found;
 
 	if (!parent || event->list.number_count < parent->grid.dimension_count ||
-		parent->grid.dimension_count == 0 ||
-		parent->communicator.own_index >= rank_grid_size(&parent->grid))
+		parent->grid.dimension_count == 0)
+		return;
+	/* Who is where in the grid may be told by some ranks alone: so it is the members that tell the parts apart. */
+	if (parent->any_order && look_up(process, event->handle, &found)) {
+		made->any_order = true;
+		rank_grid_part(
+			&parent->grid, event->list.numbers, 0, &number, &made->grid, &own_index);
+		made->communicator = found;
+		made->communicator.id = split_id(parent, row, event, found.id);
+		return;
+	}
+	if (parent->communicator.own_index >= rank_grid_size(&parent->grid))
 		return;
 	rank_grid_part(&parent->grid, event->list.numbers, parent->communicator.own_index, &number,
 		&made->grid, &made->communicator.own_index);
@@ -256,6 +278,7 @@ static void describe(struct rank_process *process, struct known_communicator *ma
 		if (parent) {
 			*communicator = parent->communicator;
 			made->grid = parent->grid;
+			made->any_order = parent->any_order;
 		}
 		communicator->id = split_id(parent, row, event, 0);
 		break;
@@ -266,7 +289,7 @@ static void describe(struct rank_process *process, struct known_communicator *ma
 		make_grid(made, parent, row, event);
 		break;
 	case ROW_ACTION_SUBGRID:
-		make_subgrid(made, parent, row, event);
+		make_subgrid(process, made, parent, row, event);
 		break;
 	case ROW_ACTION_CREATE_BY_GROUP:
 	case ROW_ACTION_CREATE_IN_GROUP:
@@ -344,12 +367,8 @@ static struct known_communicator *identify(
 		found = (struct communicator){
 			.id = memory.hash, .size = memory.rank_count, .own_index = memory.rank};
 		take_world(process, memory.rank, memory.rank_count);
-	} else if (library->has_objects && process->world_id) {
-		const struct mpi_world world = {
-			process->world_id, process->world_size, process->rank};
-
-		if (mpi_members_read(process->pid, &process->mpi, &world, handle, &found) < 0)
-			found.id = 0;
+	} else if (library->has_objects && !look_up(process, handle, &found)) {
+		found.id = 0;
 	}
 	known = add_communicator(process, handle, found.id, false);
 	if (known && found.id)

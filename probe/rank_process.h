@@ -32,6 +32,7 @@ struct known_communicator {
 	bool from_start; /* its creation was seen, so its sequence numbers are absolute */
 	bool announced;	 /* was put into a batch */
 	struct rank_grid grid;
+	bool any_order;	     /* of a grid: its ranks' order may be another than the parent's */
 	const char *made_by; /* the function; NULL = not seen */
 };
 

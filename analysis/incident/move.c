@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slow transfers that move: they go on without a quiet block, so only who is named for the latest of them
- * tells. Ranks that are late need no such thing, each has a run of its own. And slow links that something else went
- * before, such as busy CPUs: transfers were long already.
+ * What goes on without a quiet block, and is something else by now. Slow transfers that move: only who is named for the
+ * latest of them tells; and slow links that something else went before, such as busy CPUs: transfers were long already. A
+ * rank that becomes far slower.
  */
 #include <math.h>
 
+#include "analysis/base/clamp.h"
 #include "analysis/judge/internal.h"
 
 static struct incident *find_incident(struct judge *judge)
@@ -44,23 +45,30 @@ static int64_t date(const struct judge *judge, const struct incident *incident,
 	return first_ns < INT64_MAX ? first_ns : judge->comm->sockets.unlike_ns;
 }
 
-/* What the verdict has taken since the move is that of the next one. */
+/* What it has taken since a run began, and its end, are the next verdict's. */
+static void hand_over(const struct judge *judge, struct incident *incident, const struct run *run)
+{
+	struct verdict *verdict = &judge->incidents.verdicts[incident->verdict];
+	struct incident_cost *cost = &incident->cost;
+
+	cost->time_ns -= run->sums.time_ns;
+	cost->gain_ns -= smaller(run->sums.delay_ns, cost->gain_ns);
+	cost->steps -= run->sums.steps < cost->steps ? run->sums.steps : cost->steps;
+	if (run->first_step > incident->onset_step && incident->loud_until_ns > run->start_ns) {
+		verdict->last_step = step_of_program(&judge->times, run->first_step - 1);
+		verdict->end.value = run->start_ns;
+	}
+}
+
+/* Of what it gained all along, the run has its share. */
 static void split(const struct judge *judge, struct incident *incident, struct run *run)
 {
-	struct verdict *verdict = judge_verdict(judge, incident);
 	double share = (double)incident->cost.gain_ns / (double)incident->cost.time_ns;
 
 	if (run->sums.time_ns >= incident->cost.time_ns)
 		return;
 	run->sums.delay_ns = (int64_t)(share * (double)run->sums.time_ns);
-	incident->cost.time_ns -= run->sums.time_ns;
-	incident->cost.gain_ns -= run->sums.delay_ns;
-	incident->cost.steps -=
-		run->sums.steps < incident->cost.steps ? run->sums.steps : incident->cost.steps;
-	if (run->first_step > incident->onset_step && incident->loud_until_ns > run->start_ns) {
-		verdict->last_step = step_of_program(&judge->times, run->first_step - 1);
-		verdict->end.value = run->start_ns;
-	}
+	hand_over(judge, incident, run);
 }
 
 static int move(struct judge *judge, struct incident *incident, int64_t moved_ns)
@@ -107,4 +115,51 @@ int judge_comm_move(struct judge *judge)
 		!count_missing(&latest, told))
 		return 0;
 	return move(judge, incident, date(judge, incident, &latest, latest_ns));
+}
+
+static void end_before(struct judge *judge, struct incident *incident, const struct run *run)
+{
+	struct verdict *verdict = judge_verdict(judge, incident);
+
+	excess_subtract(&incident->sums, &run->sums);
+	incident->cost.delay_ns -= smaller(run->sums.delay_ns, incident->cost.delay_ns);
+	hand_over(judge, incident, run);
+	incident->loud_until_ns = run->start_ns;
+	incident->felt.until_ns = smaller(incident->felt.until_ns, run->start_ns);
+	judge_date_since_cause(judge, incident, judge_tell_cause(judge, incident, verdict));
+	judge_end_incident(judge, incident);
+}
+
+/* Of one rank, for another cause than people were told, and for so long that it is known what it was like. */
+static bool is_worse(const struct judge *judge, uint32_t rank)
+{
+	const struct rank_state *state = &judge->ranks[rank];
+	const struct incident *incident = &judge->incidents.list[state->incident - 1];
+	const struct run *steep = &state->signal.runs[RUN_STEEP];
+	struct explanation why;
+
+	if (incident->every || judge->incidents.verdicts[incident->verdict].rank_count != 1 ||
+		steep->change.sum < CHANGE_THRESHOLD || steep->blocks < QUICK_BLOCKS_MIN ||
+		steep->sums.time_ns >= incident->cost.time_ns)
+		return false;
+	judge_explain_run(judge, rank, steep, &why);
+	return cause_says_why(why.cause) && why.cause != incident->memory.cause;
+}
+
+int judge_worsen(struct judge *judge)
+{
+	int error = 0;
+
+	for (uint32_t r = 0; r < judge->rank_end && error == 0; r++) {
+		const struct rank_state *state = &judge->ranks[r];
+
+		if (!state->in_block || !state->incident || !is_worse(judge, r))
+			continue;
+
+		struct run run = state->signal.runs[RUN_STEEP];
+
+		end_before(judge, &judge->incidents.list[state->incident - 1], &run);
+		error = judge_open(judge, r, &run);
+	}
+	return error;
 }

@@ -206,7 +206,7 @@ bool judge_comm_began(const struct judge *judge, uint32_t rank, int64_t quiet_ns
  * ends, and one of these begins.
  */
 int judge_comm_move(struct judge *judge) __attribute__((warn_unused_result));
-/* incident/incidents.c: a rank that is told of delays the job far more by now: its verdict ends before that, and another one begins. */
+/* incident/move.c: a rank that is told of delays the job far more by now: its verdict ends before that, and another one begins. */
 int judge_worsen(struct judge *judge) __attribute__((warn_unused_result));
 /* locate/since.c: so long ago, or so many steps, whatever is longer; a step's start if it is still known. */
 int64_t judge_before_now(const struct judge *judge, int64_t length_ns, uint64_t steps);

@@ -152,6 +152,24 @@ static void topologies(struct program *program)
 	keep(program, "cart_sub of dup", made);
 	MPI_Cart_create(MPI_COMM_WORLD, 1, three, periods, 1, &made);
 	keep(program, "cart_create without one", made);
+	MPI_Cart_create(MPI_COMM_WORLD, 2, lengths, periods, 1, &grid);
+#ifndef OPEN_MPI
+	int rank;
+
+	MPI_Comm_rank(grid, &rank); /* else nothing tells, since its order may be another */
+#endif
+	keep(program, "cart_create, any order", grid);
+	MPI_Cart_sub(grid, rows, &made);
+	keep(program, "cart_sub, any order", made);
+	MPI_Cart_sub(grid, columns, &made);
+	keep(program, "cart_sub, any order, columns", made);
+	MPI_Cart_create(MPI_COMM_WORLD, 2, lengths, periods, 1, &grid);
+#ifndef OPEN_MPI
+	MPI_Comm_rank(grid, &rank);
+#endif
+	MPI_Cart_sub(grid, rows, &made);
+	MPI_Comm_free(&grid);
+	keep(program, "cart_sub of what is freed", made);
 	MPI_Graph_create(MPI_COMM_WORLD, RANKS, index, edges, 1, &made);
 	keep(program, "graph_create", made);
 	MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &neighbour, &weight, 1, &neighbour,

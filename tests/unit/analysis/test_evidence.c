@@ -38,8 +38,9 @@ static void own_threads_are_no_other_rank(void **state)
 	(void)state;
 	add(&evidence, 0, 50, OWN, "autograd");
 	add(&evidence, 100, 30, STRANGER, "stress");
-	add(&evidence, 200, 20, OTHER_RANK, "python");
-	add(&evidence, 1000, 500, OTHER_RANK, "python"); /* later than asked for */
+	add(&evidence, 200, 15, OTHER_RANK, "python");
+	add(&evidence, 300, 5, STRANGER + 1, "slowrank-stacks"); /* watches them */
+	add(&evidence, 1000, 500, OTHER_RANK, "python");	 /* later than asked for */
 	evidence_preempted(&evidence, 0, 1000, OWN, ranks, 2, &by);
 	assert_int_equal(by.all_ns, 100);
 	assert_int_equal(by.own_threads_ns, 50);

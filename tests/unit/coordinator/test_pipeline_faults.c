@@ -148,6 +148,28 @@ static void another_fault_comes_on_top(void **state)
 	}
 }
 
+/* Of two ranks, when others leave a rank's CPU alone again, and the program still gives it a little more to do. */
+static void a_verdict_ends_with_its_cause(void **state)
+{
+	struct sim_options options = sim_defaults(2, 5);
+
+	(void)state;
+	options.steps = STEPS;
+	options.step_ms = 30;
+	options.jitter = 0.02;
+	options.compute_share = 1;
+	options.fault_count = 2;
+	options.faults[0] = (struct sim_fault){SIM_SPLIT, 1, FIRST, STEPS, 0.13};
+	options.faults[1] = (struct sim_fault){SIM_CONTENTION, 1, FIRST, FIRST + 60, 0.3};
+	sim_job(&sim, &options, &result);
+	assert_int_equal(result.verdict_count, 1);
+	assert_int_equal(result.verdicts[0].ranks[0], 1);
+	assert_int_equal(result.verdicts[0].cause, CAUSE_CPU_CONTENTION);
+	assert_in_range(result.verdicts[0].first_step, FIRST - 8, FIRST + 8);
+	assert_true(result.verdicts[0].ended);
+	sim_free(&sim, true);
+}
+
 /* Who is slow is found, told in time and dated however short the steps are. */
 static void steps_of_half_a_millisecond(void **state)
 {
@@ -601,6 +623,7 @@ int main(void)
 		cmocka_unit_test(a_device_wanders),
 		cmocka_unit_test(a_little_longer),
 		cmocka_unit_test(another_fault_comes_on_top),
+		cmocka_unit_test(a_verdict_ends_with_its_cause),
 		cmocka_unit_test(steps_of_half_a_millisecond),
 		cmocka_unit_test(throttle),
 		cmocka_unit_test(contention),

@@ -68,11 +68,16 @@ void judge_explain_run(const struct judge *judge, uint32_t rank, const struct ru
 	explain(&context, &episode, explanation);
 }
 
+/* Of so few ranks on CPUs, a program may give one more to do. */
+static bool may_be_split(const struct judge *judge, const struct excess_sums *sums)
+{
+	return !sums->on_device && judge->judged.ranks < PEERS_MIN;
+}
+
 bool judge_more_than_split(const struct judge *judge, const struct excess_sums *sums, double level,
 	const struct explanation *why, struct gate_sheet *sheet)
 {
-	return !why->computes || cause_says_why(why->cause) || sums->on_device ||
-	       judge->judged.ranks >= PEERS_MIN ||
+	return !why->computes || cause_says_why(why->cause) || !may_be_split(judge, sums) ||
 	       gate_passed(sheet, GATE_SPLIT, level, 2 * MACHINES_DIFFER);
 }
 
@@ -107,7 +112,7 @@ bool judge_cause_is_gone(const struct judge *judge, const struct incident *incid
 	const struct verdict *verdict = &judge->incidents.verdicts[incident->verdict];
 	struct explanation now;
 
-	if (!cause_says_why(verdict->cause))
+	if (!cause_says_why(verdict->cause) || !may_be_split(judge, &incident->sums))
 		return false;
 	explain_incident(judge, incident, verdict, &now);
 	return is_gone(judge, incident, verdict, &now);

@@ -34,7 +34,7 @@ void timed_events_stop(
 	struct timed_pair *pair, const struct timed_call *calls, size_t count, int64_t launched_ns);
 /* There was nothing between the two after all. */
 void timed_events_cancel(struct timed_pair *pair, size_t call_count);
-/* The caller's time that went into timing. */
+/* The caller's time that went into recording an event. */
 void timed_events_spent(int64_t length_ns);
 /* Calls that cannot be told apart. */
 void timed_events_count_failed(size_t call_count);

@@ -160,8 +160,8 @@ static int leave(const struct frame *frame, void *communicator, void *stream, in
 		add_call(frame->group, &call, stream);
 	else if (frame->group)
 		timed_events_count_failed(1);
-	timed_events_spent(frame->launching_ns - frame->entered_ns);
-	timed_events_spent(process_now_ns() - call.returned_ns);
+	timed_events_spent(
+		frame->launching_ns - frame->entered_ns, process_now_ns() - call.returned_ns, 1);
 	errno = kept;
 	return result;
 }
@@ -231,8 +231,7 @@ static int end_group(struct group *own, int (*real)(void))
 			timed_events_stop(pairs[i].pair, pairs[i].calls, pairs[i].count,
 				launched(launching_ns, returned_ns));
 	}
-	timed_events_spent(launching_ns - entered_ns);
-	timed_events_spent(process_now_ns() - returned_ns);
+	timed_events_spent(launching_ns - entered_ns, process_now_ns() - returned_ns, count);
 	errno = kept;
 	return result;
 }

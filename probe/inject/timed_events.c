@@ -20,8 +20,8 @@ enum {
 	SAMPLE_PATIENCE_NS = 200000, /* 10 us as a rule; a queue full of others' work takes long */
 	SAMPLE_REST_NS = 200000000,  /* after one in vain */
 	/*
-	 * Recording an event takes 1 to 5 us. One that took longer waited: for room in a queue that is full, as the program's
-	 * next launch would have, or for a CPU.
+	 * Recording an event takes 1 to 5 us. What takes longer is taken for a wait: for room in a queue that is full, as the
+	 * program's next launch would have had, or for a CPU.
 	 */
 	SPENT_NS_MAX = 20000,
 };
@@ -82,9 +82,12 @@ void timed_events_count_failed(size_t call_count)
 	count(&events.failed, call_count);
 }
 
-void timed_events_spent(int64_t length_ns)
+void timed_events_spent(int64_t before_ns, int64_t after_ns, size_t pair_count)
 {
-	count(&events.spent_ns, (size_t)(length_ns < SPENT_NS_MAX ? length_ns : SPENT_NS_MAX));
+	int64_t most_ns = SPENT_NS_MAX * (int64_t)(pair_count ? pair_count : 1);
+
+	count(&events.spent_ns, (size_t)((before_ns < most_ns ? before_ns : most_ns) +
+					 (after_ns < most_ns ? after_ns : most_ns)));
 }
 
 /* Registered late, so it runs before the vendor's own: no call may come when their libraries go. */

@@ -34,8 +34,8 @@ void timed_events_stop(
 	struct timed_pair *pair, const struct timed_call *calls, size_t count, int64_t launched_ns);
 /* There was nothing between the two after all. */
 void timed_events_cancel(struct timed_pair *pair, size_t call_count);
-/* The caller's time that went into recording an event. */
-void timed_events_spent(int64_t length_ns);
+/* The caller's time that went into timing, before its call and after it, with so many pairs; waits are left out. */
+void timed_events_spent(int64_t before_ns, int64_t after_ns, size_t pair_count);
 /* Calls that cannot be told apart. */
 void timed_events_count_failed(size_t call_count);
 

@@ -10,12 +10,16 @@ static const int64_t length_ns = 10000000000, renew_ns = 3000000000;
 /* The library waits for a second, the first call of a context is not timed: a few steps. */
 static const int64_t patience_ns = 8000000000;
 
-/* Of a caller's time, at most, in this long. */
+/* Of a caller's time, at most, in this long; less where nobody asked for it. */
 #define SPENT_SHARE_MAX 0.03
+#define SPENT_SHARE_UNASKED_MAX 0.01
 static const int64_t spent_window_ns = 5000000000;
 
-/* Of so many calls that the plug-in tells of, one in eight is without times: events are worth their cost. */
-enum { TOLD_CALLS = 64, UNTOLD_ONE_IN = 8 };
+/*
+ * Of so many calls that the plug-in tells of, one in so many is without times: events are worth their cost. Where nobody
+ * asked for them: without, most calls would not be measurable.
+ */
+enum { TOLD_CALLS = 64, UNTOLD_ONE_IN = 8, UNTOLD_UNASKED_ONE_IN = 2 };
 /* Of so many calls, half get no times by events either: they are of no use here. */
 enum { FILLED_CALLS_MIN = 1000 };
 
@@ -37,14 +41,14 @@ struct attach_events {
 	struct host_ns now;
 	uint64_t captured, unplaced, failed; /* of processes that ended */
 	unsigned over_budget_percent; /* of a caller's time: it was switched off; 0: it was not */
-	bool attached;
+	bool attached, asked;
 	bool in_vain; /* likewise switched off */
 	size_t count;
 	struct timed_process processes[RING_SOURCE_PROCESSES_MAX];
 };
 
 struct attach_events *attach_events_create(
-	struct ring_source *rings, struct job *job, bool attached)
+	struct ring_source *rings, struct job *job, bool attached, bool asked)
 {
 	struct attach_events *events = calloc(1, sizeof(*events));
 
@@ -53,6 +57,7 @@ struct attach_events *attach_events_create(
 	events->rings = rings;
 	events->job = job;
 	events->attached = attached;
+	events->asked = asked;
 	return events;
 }
 
@@ -90,7 +95,9 @@ void attach_events_told(struct attach_events *events, pid_t pid, bool with_times
 	process->untold_count += !with_times;
 	if (++process->told_count < TOLD_CALLS)
 		return;
-	process->wanted |= process->untold_count * UNTOLD_ONE_IN >= process->told_count;
+	process->wanted |=
+		process->untold_count * (events->asked ? UNTOLD_ONE_IN : UNTOLD_UNASKED_ONE_IN) >=
+		process->told_count;
 	process->told_count = process->untold_count = 0;
 }
 
@@ -133,12 +140,12 @@ static void switch_off(struct attach_events *events)
 static void check_cost(struct attach_events *events, struct timed_process *process)
 {
 	int64_t window_ns = events->now.value - process->window_ns;
-	double share;
+	double share, share_max = events->asked ? SPENT_SHARE_MAX : SPENT_SHARE_UNASKED_MAX;
 
 	if (process->window_ns && window_ns < spent_window_ns)
 		return;
 	share = (double)(process->state.spent_ns - process->window_spent_ns) / (double)window_ns;
-	if (process->window_ns && share > SPENT_SHARE_MAX && !events->over_budget_percent) {
+	if (process->window_ns && share > share_max && !events->over_budget_percent) {
 		events->over_budget_percent = (unsigned)(share * 100);
 		switch_off(events);
 	}

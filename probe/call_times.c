@@ -10,12 +10,19 @@ enum { CALLS_MAX = 8192, EVENTS_MAX = 8192, LANES_MAX = 64 };
 static const int64_t event_patience_ns = 2000000000;
 /* By then the kernel's record of a call is here. */
 static const int64_t settle_ns = 1000000000;
+/* So far apart may the plug-in tell of the parts of one call. */
+static const int64_t parts_apart_ns = 300000000;
 
 struct call {
 	struct collective_part part;
 	uint64_t handle, number;
 	pid_t thread; /* where the handle is not known; else 0 */
 	bool timed, taken;
+};
+
+struct timed_event {
+	struct call_times_event of;
+	int64_t told_ns; /* when its times went to a part of its call first; 0: not yet */
 };
 
 /*
@@ -38,7 +45,7 @@ struct call_times {
 	struct call_times_counts counts;
 	struct lane lanes[LANES_MAX];
 	struct call calls[CALLS_MAX]; /* ascending by time */
-	struct call_times_event events[EVENTS_MAX];
+	struct timed_event events[EVENTS_MAX];
 };
 
 struct call_times *call_times_create(struct host_ns now)
@@ -138,18 +145,31 @@ void call_times_told_call(
 	add_call(times, &made);
 }
 
+static void forget_told(struct call_times *times)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < times->event_count; i++) {
+		if (!times->events[i].told_ns)
+			times->events[kept++] = times->events[i];
+	}
+	times->event_count = kept;
+}
+
 void call_times_event(struct call_times *times, const struct call_times_event *event)
 {
 	if (event->start.value <= 0 || event->stop.value < event->start.value)
 		return;
+	if (times->event_count == EVENTS_MAX)
+		forget_told(times);
 	if (times->event_count == EVENTS_MAX) {
 		times->counts.dropped++;
 		return;
 	}
-	struct call_times_event *kept = &times->events[times->event_count++];
+	struct timed_event *kept = &times->events[times->event_count++];
 
-	*kept = *event;
-	kept->start.value = later(event->start.value, free_since(times, event));
+	*kept = (struct timed_event){.of = *event};
+	kept->of.start.value = later(event->start.value, free_since(times, event));
 	times->news = true;
 }
 
@@ -188,29 +208,43 @@ static bool is_of(const struct call *call, const struct call_times_event *event)
 	return call->thread ? call->thread == event->thread : call->handle == event->handle;
 }
 
-static bool give_times(struct call_times *times, const struct call_times_event *event)
+static void give_times_to(
+	struct call_times *times, struct call *call, const struct call_times_event *event)
 {
-	for (size_t i = first_since(times, event->entered.value);
+	call->timed = true;
+	call->part.flags &= (uint8_t)~PART_ENQUEUE_ONLY;
+	call->part.flags |= PART_DEVICE_TIME;
+	if (!call->thread)
+		call->part.stream = (uint8_t)(1 + lane_of(times, call->handle));
+	/* A device without work is ready before the kernel is there. */
+	call->part.departure.value = later(event->stop.value, call->part.enqueue.value);
+	call->part.arrival.value = earlier(call->part.departure.value,
+		later(later(event->start.value, event->launched.value), call->part.enqueue.value));
+}
+
+/*
+ * An uprobe sees one call of a function; the plug-in tells of all that it is made of: of ncclAlltoAll, a send and a
+ * receive for each peer, in one kernel. Returns whether the event is done with.
+ */
+static bool give_times(struct call_times *times, struct timed_event *event, struct host_ns now)
+{
+	for (size_t i = first_since(times, event->of.entered.value);
 		i < times->call_count &&
-		times->calls[i].part.enqueue.value <= event->returned.value;
+		times->calls[i].part.enqueue.value <= event->of.returned.value;
 		i++) {
 		struct call *call = &times->calls[i];
 
-		if (!is_of(call, event) || call->timed || call->taken)
+		if (!is_of(call, &event->of) || call->timed || call->taken)
 			continue;
-		call->timed = true;
-		call->part.flags &= (uint8_t)~PART_ENQUEUE_ONLY;
-		call->part.flags |= PART_DEVICE_TIME;
+		give_times_to(times, call, &event->of);
+		times->checked = 0;
 		if (!call->thread)
-			call->part.stream = (uint8_t)(1 + lane_of(times, call->handle));
-		/* A device without work is ready before the kernel is there. */
-		call->part.departure.value = later(event->stop.value, call->part.enqueue.value);
-		call->part.arrival.value = earlier(call->part.departure.value,
-			later(later(event->start.value, event->launched.value),
-				call->part.enqueue.value));
-		return true;
+			return true;
+		if (!event->told_ns)
+			event->told_ns = now.value;
 	}
-	return false;
+	return event->told_ns ? now.value - event->told_ns >= parts_apart_ns
+			      : now.value - event->of.returned.value >= event_patience_ns;
 }
 
 static void match(struct call_times *times, struct host_ns now)
@@ -218,11 +252,9 @@ static void match(struct call_times *times, struct host_ns now)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < times->event_count; i++) {
-		const struct call_times_event *event = &times->events[i];
+		struct timed_event *event = &times->events[i];
 
-		if (give_times(times, event))
-			times->checked = 0;
-		else if (now.value - event->returned.value < event_patience_ns)
+		if (!give_times(times, event, now))
 			times->events[kept++] = *event;
 	}
 	times->event_count = kept;

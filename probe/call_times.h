@@ -15,7 +15,7 @@
 
 #include "analysis/base/step.h"
 
-/* The library tells once a second; when it does not, nothing more will come. */
+/* The library tells four times a second; when it does not, nothing more will come. */
 #define CALL_TIMES_SILENCE_NS INT64_C(5000000000)
 
 struct call_times;

@@ -34,7 +34,8 @@ struct device_source {
 	struct ring_source *rings;
 	struct launch_rates *rates;
 	struct device_looks *looks;
-	struct attach_events *events; /* --deep on; else NULL */
+	struct attach_events *events; /* NULL with --deep off, and after attach without --deep */
+	bool asked;		      /* --deep on */
 	struct attach_kernels *shown; /* attach --deep; else NULL */
 	size_t communicator_count, communicator_capacity, last;
 	struct device_communicator *communicators;
@@ -330,6 +331,7 @@ int device_source_create(
 	if (!source)
 		return -ENOMEM;
 	source->job = job;
+	source->asked = looks->deep == PROBE_DEEP_ON;
 	error = ring_source_create(NULL, &callbacks, source, &source->rings);
 	if (error < 0) {
 		free(source);
@@ -342,9 +344,10 @@ int device_source_create(
 		device_source_destroy(source);
 		return -ENOMEM;
 	}
-	if (looks->deep == PROBE_DEEP_ON)
-		source->events = attach_events_create(source->rings, job, looks->attached);
-	if (looks->attached && looks->deep == PROBE_DEEP_ON) {
+	if (source->asked || (looks->deep == PROBE_DEEP_AUTO && !looks->attached))
+		source->events =
+			attach_events_create(source->rings, job, looks->attached, source->asked);
+	if (looks->attached && source->asked) {
 		source->shown = attach_kernels_create(
 			source->rings, job, source->events, source->looks, source->rates);
 	}
@@ -459,7 +462,7 @@ static void put_timed(const struct device_source *source, struct message_source 
 		put_state(out, SOURCE_ON, "");
 	else if (attach_events_off(source->events, out))
 		out->state = SOURCE_DEGRADED;
-	else if (source->events)
+	else if (source->asked)
 		put_state(out, SOURCE_DEGRADED, "some collectives came without device times");
 	else
 		put_state(out, SOURCE_DEGRADED,

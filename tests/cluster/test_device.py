@@ -160,7 +160,7 @@ def all_to_all(paths):
 def all_to_all_apart(paths):
     """Between nodes NCCL tells other calls' times behind such exchanges: those calls are timed by events."""
     os.environ["STAND_IN_NCCL_BETWEEN_NODES"] = "1"
-    _, report = watch(paths, run_options=["--deep", "on"], all_to_all=True)
+    _, report = watch(paths, all_to_all=True)
     check(not report["verdicts"], f"verdicts: {report['verdicts']}")
     check(report["coverage"]["dropped"] == 0, f"{report['coverage']['dropped']} events were lost")
     check(abs(report["job"]["steps"] - JOB["steps"]) <= 0.02 * JOB["steps"],

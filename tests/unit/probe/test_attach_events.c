@@ -33,7 +33,7 @@ static void no_program(void *context, pid_t pid)
 	(void)pid;
 }
 
-static void set_up_for(struct bench *bench, bool attached)
+static void set_up_for(struct bench *bench, bool attached, bool asked)
 {
 	static const struct ring_source_callbacks none;
 
@@ -42,14 +42,14 @@ static void set_up_for(struct bench *bench, bool attached)
 				 &bench->job),
 		0);
 	assert_int_equal(ring_source_create("/tmp", &none, NULL, &bench->rings), 0);
-	bench->events = attach_events_create(bench->rings, bench->job, attached);
+	bench->events = attach_events_create(bench->rings, bench->job, attached, asked);
 	assert_non_null(bench->events);
 	attach_events_hello(bench->events, PID, &(struct ring_hello){0});
 }
 
 static void set_up(struct bench *bench)
 {
-	set_up_for(bench, true);
+	set_up_for(bench, true, true);
 }
 
 static void tear_down(struct bench *bench)
@@ -212,6 +212,23 @@ static void test_over_budget(void **state)
 	tear_down(&bench);
 }
 
+/* 2 % of a caller's time is fine where it was asked for, and too much where it was not. */
+static void test_budget_unasked(void **state)
+{
+	(void)state;
+	for (int asked = 0; asked < 2; asked++) {
+		struct message_source source = {0};
+		struct bench bench;
+		uint64_t spent_ns = 0;
+
+		set_up_for(&bench, true, asked);
+		for (int i = 0; i < 10; i++)
+			second(&bench, &spent_ns, 200000, true);
+		assert_int_equal(attach_events_off(bench.events, &source), !asked);
+		tear_down(&bench);
+	}
+}
+
 /* A call that NCCL's plug-in tells of, 1 ms later; and when the library timed it by events, that too. */
 static void told_call(struct bench *bench, bool with_times, bool by_events)
 {
@@ -259,7 +276,7 @@ static void test_filled(void **state)
 	struct bench bench;
 
 	(void)state;
-	set_up_for(&bench, false);
+	set_up_for(&bench, false, true);
 	attach_events_hello(bench.events, PID, &(struct ring_hello){.nccl_profiler_version = 5});
 	job_device_process(bench.job, PID);
 	told_second(&bench, false);
@@ -281,7 +298,7 @@ static void test_filled_in_vain(void **state)
 	struct bench bench;
 
 	(void)state;
-	set_up_for(&bench, false);
+	set_up_for(&bench, false, true);
 	job_device_process(bench.job, PID);
 	told_second(&bench, false);
 	told_call(&bench, false, true);
@@ -303,6 +320,7 @@ int main(void)
 		cmocka_unit_test(test_not_served),
 		cmocka_unit_test(test_in_part),
 		cmocka_unit_test(test_over_budget),
+		cmocka_unit_test(test_budget_unasked),
 		cmocka_unit_test(test_filled),
 		cmocka_unit_test(test_filled_in_vain),
 	};

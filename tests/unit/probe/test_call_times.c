@@ -234,11 +234,48 @@ static void test_by_thread_and_moment(void **state)
 	call_times_destroy(times);
 }
 
+/* One call to all: the plug-in tells of a send and a receive, one of them late. */
+static void test_parts_of_one_call(void **state)
+{
+	struct call_times *times = begin();
+	struct call_times_event done = {.handle = 1,
+		.thread = 77,
+		.entered = {11 * S - 1000},
+		.returned = {11 * S + 10000},
+		.launched = {11 * S + 9000},
+		.start = {11 * S + 5 * MS},
+		.stop = {11 * S + 6 * MS}};
+	struct collective_part told = {.arrival = {11 * S},
+		.departure = {11 * S},
+		.enqueue = {11 * S},
+		.operation = OPERATION_SEND,
+		.flags = PART_ENQUEUE_ONLY};
+	struct collective_part part;
+
+	(void)state;
+	call_times_told_call(times, &told, 77, 1);
+	told.enqueue.value += 3000;
+	call_times_told_call(times, &told, 77, 2);
+	call_times_event(times, &done);
+	assert_int_equal(take(times, 11 * S + 20 * MS, &part), 1);
+	assert_int_equal(take(times, 11 * S + 20 * MS, &part), 2);
+	told.enqueue.value += 3000;
+	call_times_told_call(times, &told, 77, 3);
+	assert_int_equal(take(times, 11 * S + 90 * MS, &part), 3);
+	assert_int_equal(part.flags, PART_DEVICE_TIME);
+	assert_int_equal(part.departure.value, 11 * S + 6 * MS);
+	told.enqueue.value += 90000; /* another call's */
+	call_times_told_call(times, &told, 77, 4);
+	assert_int_equal(take(times, 11 * S + 91 * MS, &part), 0);
+	call_times_destroy(times);
+}
+
 /* Of two streams, the second of which has nothing else to do: NCCL makes its kernel wait for the one before it. */
 static void test_one_after_another(void **state)
 {
 	struct call_times *times = begin();
 	struct call_times_event done = {.handle = 1,
+		.thread = 77,
 		.entered = {11 * S + MS - 1000},
 		.returned = {11 * S + MS + 10000},
 		.launched = {11 * S + MS + 9000},
@@ -273,6 +310,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_handle_and_moment),
 		cmocka_unit_test(test_by_thread_and_moment),
+		cmocka_unit_test(test_parts_of_one_call),
 		cmocka_unit_test(test_event_before_its_call),
 		cmocka_unit_test(test_one_after_another),
 		cmocka_unit_test(test_long_wait),

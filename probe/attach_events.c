@@ -15,11 +15,8 @@ static const int64_t patience_ns = 8000000000;
 #define SPENT_SHARE_UNASKED_MAX 0.01
 static const int64_t spent_window_ns = 5000000000;
 
-/*
- * Of so many calls that the plug-in tells of, one in so many is without times: events are worth their cost. Where nobody
- * asked for them: without, most calls would not be measurable.
- */
-enum { TOLD_CALLS = 64, UNTOLD_ONE_IN = 8, UNTOLD_UNASKED_ONE_IN = 2 };
+/* Of so many calls that the plug-in tells of, one in eight is without times: events are worth their cost. */
+enum { TOLD_CALLS = 64, UNTOLD_ONE_IN = 8 };
 /* Of so many calls, half get no times by events either: they are of no use here. */
 enum { FILLED_CALLS_MIN = 1000 };
 
@@ -95,9 +92,7 @@ void attach_events_told(struct attach_events *events, pid_t pid, bool with_times
 	process->untold_count += !with_times;
 	if (++process->told_count < TOLD_CALLS)
 		return;
-	process->wanted |=
-		process->untold_count * (events->asked ? UNTOLD_ONE_IN : UNTOLD_UNASKED_ONE_IN) >=
-		process->told_count;
+	process->wanted |= process->untold_count * UNTOLD_ONE_IN >= process->told_count;
 	process->told_count = process->untold_count = 0;
 }
 

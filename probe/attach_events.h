@@ -4,7 +4,7 @@
  * events around NCCL's calls (probe/inject/timed_calls.h), which costs so little that it is on whatever they
  * launch; but what it takes of their callers' time is measured, and it ends where that is too much. Where there is the
  * plug-in, its times are better; but a process of which it leaves many calls without, as NCCL tells those of other calls
- * for them (docs/clocks.md), has these timed by events as well: from one call in eight on with --deep on, else (but for --deep off) from half of them on. Calls through pointers that the library does not find are not timed: then CUPTI may be shown
+ * for them (docs/clocks.md), has these timed by events as well, unless with --deep off. Calls through pointers that the library does not find are not timed: then CUPTI may be shown
  * (attach_kernels.h). One thread.
  */
 #ifndef SLOWRANK_PROBE_ATTACH_EVENTS_H
@@ -17,7 +17,7 @@ struct attach_events;
 
 /*
  * rings and job outlive it. attached: also of processes without the plug-in, of whose calls uprobes tell. asked: by
- * --deep on; without, it begins only where most calls have no times, and may cost less. Returns NULL without memory.
+ * --deep on; without, it may cost less. Returns NULL without memory.
  */
 struct attach_events *attach_events_create(
 	struct ring_source *rings, struct job *job, bool attached, bool asked);

@@ -332,6 +332,18 @@ static bool is_too_late(const struct device_calls *calls, const struct done_call
 	       !(call->part.flags & PART_DEVICE_TIME);
 }
 
+/*
+ * A host that is ahead of its device makes a call long before it runs. The calls of a stream follow each other: one whose
+ * times nobody told began no earlier than the one before it ended, and so it stays in its place among those that have times.
+ */
+static void place_untimed(const struct device_calls *calls, struct collective_part *part)
+{
+	int64_t ended_ns = calls->last_departure_ns[part->stream];
+
+	if (calls->timed && part->flags & PART_ENQUEUE_ONLY && part->arrival.value < ended_ns)
+		part->arrival.value = part->departure.value = ended_ns;
+}
+
 bool device_calls_take(struct device_calls *calls, bool finish, struct collective_part *part,
 	struct activity *others)
 {
@@ -353,6 +365,7 @@ bool device_calls_take(struct device_calls *calls, bool finish, struct collectiv
 	if (call->number >= calls->next_number)
 		calls->next_number = call->number + 1;
 	*part = call->part;
+	place_untimed(calls, part);
 	fill_before(calls, part);
 	*others = calls->last_others;
 	return true;

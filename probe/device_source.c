@@ -460,14 +460,12 @@ static void put_timed(const struct device_source *source, struct message_source 
 	all = source->with_device_time + filled.timed + without;
 	if (!without || (filled.timed && without * 100 < all))
 		put_state(out, SOURCE_ON, "");
-	else if (attach_events_off(source->events, out))
-		out->state = SOURCE_DEGRADED;
-	else if (source->asked)
+	else if (source->events)
 		put_state(out, SOURCE_DEGRADED, "some collectives came without device times");
 	else
 		put_state(out, SOURCE_DEGRADED,
-			"some collectives came without device times (--deep on times such calls "
-			"by events)");
+			"some collectives came without device times (--deep auto times such calls "
+			"by events where they are many)");
 }
 
 bool device_source_state(const struct device_source *source, const char *why_not, bool enqueue_only,
@@ -477,7 +475,13 @@ bool device_source_state(const struct device_source *source, const char *why_not
 		(attach_events_coverage(source->events, out) ||
 			attach_kernels_state(source->shown, out)))
 		return true;
-	if (source && (put_lost(source, out) || put_left_out(source, out)))
+	if (source && put_lost(source, out))
+		return true;
+	if (source && attach_events_off(source->events, out)) {
+		out->state = SOURCE_DEGRADED;
+		return true;
+	}
+	if (source && put_left_out(source, out))
 		return true;
 	if (source && source->copy_engine)
 		put_state(out, SOURCE_DEGRADED,

@@ -291,15 +291,16 @@ static bool usual_of(double *values, size_t count, double *median, double *sprea
 }
 
 bool evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
-	int64_t until_ns, double *median, double *spread)
+	struct evidence_span within, double *median, double *spread)
 {
 	double rates[SAMPLE_RING_MAX];
 	struct sample later, sample, all_later, all_sample;
 	size_t count = 0;
-	bool more = latest(evidence, part, until_ns, &later);
+	bool more = latest(evidence, part, within.end_ns, &later);
 
 	for (; more && count < SAMPLE_RING_MAX &&
-		latest(evidence, part, later.time_ns - EVIDENCE_RATE_NS, &sample);
+		latest(evidence, part, later.time_ns - EVIDENCE_RATE_NS, &sample) &&
+		sample.time_ns >= within.start_ns;
 		later = sample) {
 		if (latest(evidence, all, later.time_ns, &all_later) &&
 			latest(evidence, all, sample.time_ns, &all_sample) &&
@@ -311,16 +312,18 @@ bool evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned
 }
 
 bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
-	int64_t until_ns, double *median, double *spread)
+	struct evidence_span within, double *median, double *spread)
 {
 	double ratios[SAMPLE_RING_MAX];
 	struct sample later, sample, part_later, part_sample;
 	bool of_time = whole == METRIC_UNKNOWN;
 	size_t count = 0;
-	bool more = latest(evidence, of_time ? part : whole, until_ns, &later);
+	bool more = latest(evidence, of_time ? part : whole, within.end_ns, &later);
 
 	for (; more && count < SAMPLE_RING_MAX &&
-		latest(evidence, of_time ? part : whole, later.time_ns - EVIDENCE_RATE_NS, &sample);
+		latest(evidence, of_time ? part : whole, later.time_ns - EVIDENCE_RATE_NS,
+			&sample) &&
+		sample.time_ns >= within.start_ns;
 		later = sample) {
 		if (of_time)
 			ratios[count++] = rate_between(&sample, &later);

@@ -12,8 +12,8 @@ static struct speed_figure usual_figure(
 {
 	struct speed_figure figure = {0};
 
-	figure.known = evidence_usual_ratio(
-		evidence, part, whole, until_ns, &figure.median, &figure.spread);
+	figure.known = evidence_usual_ratio(evidence, part, whole,
+		(struct evidence_span){0, until_ns}, &figure.median, &figure.spread);
 	return figure;
 }
 

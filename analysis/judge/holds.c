@@ -85,31 +85,38 @@ static double kept_share(double rate, double usual)
 }
 
 /* All threads that run, or all but those that launch: who waits for the device polls in some programs. The steadier one tells. */
-static void learn_rank(struct rank_state *state, int64_t until_ns)
+static bool learn_rank(struct rank_state *state, struct evidence_span calm)
 {
 	struct rank_usual *usual = &state->usual;
 	double spread, rest, rest_spread;
 
-	if (!evidence_usual_ratio(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_UNKNOWN, until_ns,
+	if (!evidence_usual_ratio(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_UNKNOWN, calm,
 		    &usual->running, &spread))
-		return;
+		return false;
 	usual->moving_apart = evidence_usual_rest(state->evidence, METRIC_PROCESS_CPU_NS,
-				      METRIC_LAUNCHERS_CPU_NS, until_ns, &rest, &rest_spread) &&
+				      METRIC_LAUNCHERS_CPU_NS, calm, &rest, &rest_spread) &&
 			      rest_spread * usual->running < spread * rest;
 	usual->moving = usual->moving_apart ? rest : usual->running;
 	usual->moving_spread = usual->moving_apart ? rest_spread : spread;
+	return true;
 }
 
-/* How much processes usually run: what was before a fault is forgotten one day, while it goes on. */
+/*
+ * How much processes usually run: what was before a fault is forgotten one day, while it goes on; and who stood still in
+ * it does not usually stand still.
+ */
 static void learn_usual(struct judge *judge, const struct step_grid *grid)
 {
 	struct comm_state *comm = judge->comm;
 
-	if (comm->calm_until_ns - comm->learnt_until_ns < SAMPLE_NS)
+	if (comm->calm.end_ns - comm->learnt_until_ns < SAMPLE_NS)
 		return;
-	comm->learnt_until_ns = comm->calm_until_ns;
+	comm->learnt_until_ns = comm->calm.end_ns;
 	for (size_t r = 0; r < grid->row_count; r++) {
-		learn_rank(&judge->ranks[grid->rows[r].rank], comm->calm_until_ns);
+		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
+
+		if (!learn_rank(state, comm->calm) && state->usual.moving <= 0)
+			(void)learn_rank(state, (struct evidence_span){0, comm->calm.end_ns});
 	}
 }
 
@@ -261,7 +268,7 @@ static double lost_after(const struct judge *judge, int64_t time_ns)
 bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double share)
 {
 	int64_t now_ns = judge_now_ns(judge), known_ns = now_ns, its_known_ns;
-	double least = INFINITY, most = 0, kept, error;
+	double least = INFINITY, most = 0, kept, error, lost_ns;
 	uint32_t rank_count = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
@@ -276,9 +283,9 @@ bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double sha
 		return true;
 	/* What all run less, nobody is kept from; one alone does not say what all do. */
 	most -= rank_count > 1 ? least : 0;
-	/* What was lost since the samples, any of them may have held. */
-	return known_ns > from_ns &&
-	       most < share * (double)(now_ns - from_ns) - lost_after(judge, known_ns);
+	/* What was lost since the samples, any of them may have held; and of the rest, one that holds half holds sockets busy. */
+	lost_ns = share * (double)(now_ns - from_ns) - lost_after(judge, known_ns);
+	return known_ns > from_ns && most < HALF_SHARE * lost_ns;
 }
 
 bool judge_taken_by_others(const struct judge *judge, uint32_t rank, int64_t from_ns)

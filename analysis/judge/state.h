@@ -236,7 +236,8 @@ struct comm_state {
 	int64_t *faster;       /* per instance of the step */
 	struct comm_row *rows; /* of the step */
 	struct whatif_line line;
-	int64_t calm_until_ns; /* when the latest block in which nobody was suspected began */
+	/* From the end of the last verdict or hang to the begin of the latest block in which nobody was suspected. */
+	struct evidence_span calm;
 	int64_t learnt_until_ns; /* the same, as of when it was known how much processes usually run */
 	bool slow_before;	 /* some rank's transfers were long in the last step */
 	int64_t step_gain_ns, block_gain_ns;

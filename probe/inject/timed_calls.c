@@ -18,7 +18,8 @@ enum {
 	 * none: groups are counted from the start, calls are timed only later.
 	 */
 	SETTLE_NS = 1000000000,
-	REPORT_NS = 250000000, /* what has no times waits for it: device_calls.c takes it for lost after 2 s */
+	REPORT_NS =
+		250000000, /* what has no times waits for it: device_calls.c takes it for lost after 2 s */
 };
 /*
  * NCCL 2.28 launches a call in 5 to 15 us, a group of 24 in 140. In what took longer, the host was held up,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "probe/inject/cuda_abi.h"
+#include "probe/inject/event_cost.h"
 #include "probe/inject/process.h"
 
 enum {
@@ -19,11 +20,6 @@ enum {
 	SAMPLE_PERIOD_NS = 1000000000,
 	SAMPLE_PATIENCE_NS = 200000, /* 10 us as a rule; a queue full of others' work takes long */
 	SAMPLE_REST_NS = 200000000,  /* after one in vain */
-	/*
-	 * Recording an event takes 1 to 5 us. What takes longer is taken for a wait: for room in a queue that is full, as the
-	 * program's next launch would have had, or for a CPU.
-	 */
-	SPENT_NS_MAX = 20000,
 };
 
 enum pair_state { PAIR_BUSY = 0, PAIR_PENDING = 1 };
@@ -67,6 +63,7 @@ static struct {
 	bool ended;  /* atomic: the process exits */
 	struct pool pools[POOLS];
 	uint64_t timed, captured, unplaced, failed, spent_ns; /* atomic */
+	struct event_cost cost;
 	/* The helper's: */
 	int64_t settled_ns;
 	struct timed_pair *pending[PAIRS_MAX];
@@ -84,10 +81,10 @@ void timed_events_count_failed(size_t call_count)
 
 void timed_events_spent(int64_t before_ns, int64_t after_ns, size_t pair_count)
 {
-	int64_t most_ns = SPENT_NS_MAX * (int64_t)(pair_count ? pair_count : 1);
+	size_t recordings = pair_count ? pair_count : 1;
 
-	count(&events.spent_ns, (size_t)((before_ns < most_ns ? before_ns : most_ns) +
-					 (after_ns < most_ns ? after_ns : most_ns)));
+	count(&events.spent_ns, event_cost_of(&events.cost, before_ns, recordings) +
+					event_cost_of(&events.cost, after_ns, recordings));
 }
 
 /* Registered late, so it runs before the vendor's own: no call may come when their libraries go. */

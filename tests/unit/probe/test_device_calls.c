@@ -270,6 +270,35 @@ static void calls_without_device_time(void **state)
 	device_calls_destroy(calls);
 }
 
+/* The host is 40 ms ahead; nobody tells the second call's times, nor the third's, which is on another stream. */
+static void untimed_stay_in_their_place(void **state)
+{
+	struct device_calls *calls = device_calls_create();
+	struct collective_part part = call(10, 50, 0);
+	struct activity others;
+
+	(void)state;
+	device_calls_done(calls, &part, 1);
+	part = call(11, 11, 1);
+	part.departure = part.arrival;
+	part.flags = PART_ENQUEUE_ONLY;
+	device_calls_done(calls, &part, 2);
+	part.sequence = 2;
+	part.stream = 1;
+	device_calls_done(calls, &part, 3);
+	part = call(12, 52, 3);
+	device_calls_done(calls, &part, 4);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.sequence, 1);
+	assert_int_equal(part.arrival.value, 51 * MS);
+	assert_int_equal(part.departure.value, 51 * MS);
+	assert_int_equal(part.flags, PART_ENQUEUE_ONLY);
+	assert_true(device_calls_take(calls, false, &part, &others));
+	assert_int_equal(part.arrival.value, 11 * MS);
+	device_calls_destroy(calls);
+}
+
 /* Where no call has device times, the calls' own tell what is lost. */
 static void no_call_has_device_time(void **state)
 {
@@ -362,6 +391,7 @@ int main(void)
 		cmocka_unit_test(in_order_of_launch),
 		cmocka_unit_test(lost_calls),
 		cmocka_unit_test(calls_without_device_time),
+		cmocka_unit_test(untimed_stay_in_their_place),
 		cmocka_unit_test(no_call_has_device_time),
 		cmocka_unit_test(given_up_calls),
 		cmocka_unit_test(ahead_beside_another_stream),

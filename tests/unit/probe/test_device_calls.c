@@ -279,9 +279,7 @@ static void untimed_stay_in_their_place(void **state)
 
 	(void)state;
 	device_calls_done(calls, &part, 1);
-	part = call(11, 11, 1);
-	part.departure = part.arrival;
-	part.flags = PART_ENQUEUE_ONLY;
+	part = untimed_call(11, 1);
 	device_calls_done(calls, &part, 2);
 	part.sequence = 2;
 	part.stream = 1;

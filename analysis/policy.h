@@ -356,6 +356,7 @@
 #define UNLIKE_OTHERS CLEARLY_MORE
 /* Of the time: a process that runs less than usual by less holds nobody; healthy ones differ by a tenth from second to second. */
 #define KEPT_SHARE_MIN PART_SHARE
+#define CALM_SPANS SOME /* between faults, the latest: these tell how much processes usually run */
 #define REPLAY_SHARE_MIN LEFT_SHARE_MIN /* of a step: what costs less is not worth a replay */
 
 /* Counters that are sampled: sockets, ports. */

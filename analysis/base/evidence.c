@@ -275,32 +275,31 @@ bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned who
 	return true;
 }
 
-/* Median and spread of so many values, which are lost; false where they are too few. */
-static bool usual_of(double *values, size_t count, double *median, double *spread)
+/* Median and spread of so many values, which are lost; 0 where they are too few, else their count. */
+static size_t usual_of(double *values, size_t count, double *median, double *spread)
 {
 	double middle;
 
 	if (count < EVIDENCE_RATES_MIN)
-		return false;
+		return 0;
 	middle = median_double(values, count);
 	for (size_t i = 0; i < count; i++)
 		values[i] = fabs(values[i] - middle);
 	*spread = 1.4826 * median_double(values, count);
 	*median = middle;
-	return true;
+	return count;
 }
 
-bool evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
-	struct evidence_span within, double *median, double *spread)
+/* From pairs of samples of the span, backwards from its end. Returns how many rates there are then. */
+static size_t rest_rates(const struct evidence *evidence, unsigned all, unsigned part,
+	const struct evidence_span *within, double rates[SAMPLE_RING_MAX], size_t count)
 {
-	double rates[SAMPLE_RING_MAX];
 	struct sample later, sample, all_later, all_sample;
-	size_t count = 0;
-	bool more = latest(evidence, part, within.end_ns, &later);
+	bool more = latest(evidence, part, within->end_ns, &later);
 
 	for (; more && count < SAMPLE_RING_MAX &&
 		latest(evidence, part, later.time_ns - EVIDENCE_RATE_NS, &sample) &&
-		sample.time_ns >= within.start_ns;
+		sample.time_ns >= within->start_ns;
 		later = sample) {
 		if (latest(evidence, all, later.time_ns, &all_later) &&
 			latest(evidence, all, sample.time_ns, &all_sample) &&
@@ -308,22 +307,32 @@ bool evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned
 			rates[count++] = rate_between(&all_sample, &all_later) -
 					 rate_between(&sample, &later);
 	}
+	return count;
+}
+
+size_t evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
+	const struct evidence_span *within, size_t span_count, double *median, double *spread)
+{
+	double rates[SAMPLE_RING_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < span_count; i++)
+		count = rest_rates(evidence, all, part, &within[i], rates, count);
 	return usual_of(rates, count, median, spread);
 }
 
-bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
-	struct evidence_span within, double *median, double *spread)
+/* As rest_rates(). */
+static size_t ratios_of(const struct evidence *evidence, unsigned part, unsigned whole,
+	const struct evidence_span *within, double ratios[SAMPLE_RING_MAX], size_t count)
 {
-	double ratios[SAMPLE_RING_MAX];
 	struct sample later, sample, part_later, part_sample;
 	bool of_time = whole == METRIC_UNKNOWN;
-	size_t count = 0;
-	bool more = latest(evidence, of_time ? part : whole, within.end_ns, &later);
+	bool more = latest(evidence, of_time ? part : whole, within->end_ns, &later);
 
 	for (; more && count < SAMPLE_RING_MAX &&
 		latest(evidence, of_time ? part : whole, later.time_ns - EVIDENCE_RATE_NS,
 			&sample) &&
-		sample.time_ns >= within.start_ns;
+		sample.time_ns >= within->start_ns;
 		later = sample) {
 		if (of_time)
 			ratios[count++] = rate_between(&sample, &later);
@@ -333,6 +342,17 @@ bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsign
 			ratios[count++] = (double)(part_later.value - part_sample.value) /
 					  (double)(later.value - sample.value);
 	}
+	return count;
+}
+
+size_t evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
+	const struct evidence_span *within, size_t span_count, double *median, double *spread)
+{
+	double ratios[SAMPLE_RING_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < span_count; i++)
+		count = ratios_of(evidence, part, whole, &within[i], ratios, count);
 	return usual_of(ratios, count, median, spread);
 }
 

@@ -130,16 +130,16 @@ bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned who
 	int64_t until_ns, double *ratio);
 
 /*
- * The same from one sample to one EVIDENCE_RATE_NS and more later, within a span: the median, and the spread as the median
+ * The same from one sample to one EVIDENCE_RATE_NS and more later, within spans, the latest first: the median, and the spread as the median
  * absolute deviation times 1.4826 (a standard deviation, of normal noise). whole: METRIC_UNKNOWN is time, in ns.
- * False of fewer than EVIDENCE_RATES_MIN.
+ * Returns how many rates that is of; 0 of fewer than EVIDENCE_RATES_MIN.
  */
-bool evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
-	struct evidence_span within, double *median, double *spread);
+size_t evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
+	const struct evidence_span *within, size_t span_count, double *median, double *spread);
 
 /* The same of how much faster one counter grew than another, which is a part of it. */
-bool evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
-	struct evidence_span within, double *median, double *spread);
+size_t evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
+	const struct evidence_span *within, size_t span_count, double *median, double *spread);
 
 /* Who took the CPU most, by the long intervals between two times. */
 struct evidence_rival {

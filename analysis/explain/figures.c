@@ -59,7 +59,7 @@ bool explain_figure(const struct explain_context *context, uint32_t rank,
 			figure->from_ns, figure->until_ns, value);
 	case FIGURE_USUAL_RATIO:
 		return evidence_usual_ratio(evidence, figure->metric, figure->other_metric,
-			(struct evidence_span){0, figure->until_ns}, value, &spread);
+			&(struct evidence_span){0, figure->until_ns}, 1, value, &spread);
 	}
 	return false;
 }

@@ -13,7 +13,7 @@ static struct speed_figure usual_figure(
 	struct speed_figure figure = {0};
 
 	figure.known = evidence_usual_ratio(evidence, part, whole,
-		(struct evidence_span){0, until_ns}, &figure.median, &figure.spread);
+		&(struct evidence_span){0, until_ns}, 1, &figure.median, &figure.spread);
 	return figure;
 }
 

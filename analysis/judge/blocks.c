@@ -208,7 +208,7 @@ void judge_break(struct judge *judge)
 	}
 	if (!judge_incident_of(judge, INCIDENT_TRANSFERS))
 		memset(judge->comm->signal.runs, 0, sizeof(judge->comm->signal.runs));
-	judge->comm->calm.start_ns = judge_now_ns(judge);
 	progress_end_slot(judge->progress, judge_verdict_holds(judge, NULL));
 	reset_block(judge);
+	judge_end_calm(judge);
 }

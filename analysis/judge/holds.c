@@ -6,6 +6,7 @@
  * the others of the collective do not, is time that it was kept from running.
  */
 #include <math.h>
+#include <string.h>
 
 #include "analysis/base/robust_stats.h"
 #include "analysis/judge/internal.h"
@@ -84,40 +85,50 @@ static double kept_share(double rate, double usual)
 	return fmin(fmax(1 - rate / usual, 0), 1);
 }
 
-/* All threads that run, or all but those that launch: who waits for the device polls in some programs. The steadier one tells. */
-static bool learn_rank(struct rank_state *state, struct evidence_span calm)
+/*
+ * All threads that run, or all but those that launch: who waits for the device polls in some programs. The steadier one tells.
+ * Few samples, after a fault, do not replace what more of them told before it.
+ */
+static void learn_rank(struct rank_state *state, const struct evidence_span calm[CALM_SPANS])
 {
 	struct rank_usual *usual = &state->usual;
-	double spread, rest, rest_spread;
+	double running, spread, rest, rest_spread;
+	size_t rates = evidence_usual_ratio(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_UNKNOWN,
+		calm, CALM_SPANS, &running, &spread);
 
-	if (!evidence_usual_ratio(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_UNKNOWN, calm,
-		    &usual->running, &spread))
-		return false;
-	usual->moving_apart = evidence_usual_rest(state->evidence, METRIC_PROCESS_CPU_NS,
-				      METRIC_LAUNCHERS_CPU_NS, calm, &rest, &rest_spread) &&
-			      rest_spread * usual->running < spread * rest;
-	usual->moving = usual->moving_apart ? rest : usual->running;
+	if (!rates || (rates < usual->rates && rates < ENOUGH))
+		return;
+	usual->rates = (uint8_t)rates;
+	usual->running = running;
+	usual->moving_apart =
+		evidence_usual_rest(state->evidence, METRIC_PROCESS_CPU_NS, METRIC_LAUNCHERS_CPU_NS,
+			calm, CALM_SPANS, &rest, &rest_spread) &&
+		rest_spread * running < spread * rest;
+	usual->moving = usual->moving_apart ? rest : running;
 	usual->moving_spread = usual->moving_apart ? rest_spread : spread;
-	return true;
 }
 
-/*
- * How much processes usually run: what was before a fault is forgotten one day, while it goes on; and who stood still in
- * it does not usually stand still.
- */
-static void learn_usual(struct judge *judge, const struct step_grid *grid)
+/* How much processes usually run: who stood still in a fault does not usually stand still. */
+static void learn_usual(struct judge *judge)
 {
 	struct comm_state *comm = judge->comm;
 
-	if (comm->calm.end_ns - comm->learnt_until_ns < SAMPLE_NS)
+	if (comm->calm[0].end_ns - comm->learnt_until_ns < SAMPLE_NS)
 		return;
-	comm->learnt_until_ns = comm->calm.end_ns;
-	for (size_t r = 0; r < grid->row_count; r++) {
-		struct rank_state *state = &judge->ranks[grid->rows[r].rank];
+	comm->learnt_until_ns = comm->calm[0].end_ns;
+	for (uint32_t r = 0; r < judge->rank_end; r++)
+		learn_rank(&judge->ranks[r], comm->calm);
+}
 
-		if (!learn_rank(state, comm->calm) && state->usual.moving <= 0)
-			(void)learn_rank(state, (struct evidence_span){0, comm->calm.end_ns});
-	}
+/* What was before a fault is forgotten one day, while it goes on. */
+void judge_end_calm(struct judge *judge)
+{
+	struct evidence_span *calm = judge->comm->calm;
+
+	learn_usual(judge);
+	if (calm[0].end_ns > calm[0].start_ns)
+		memmove(calm + 1, calm, (CALM_SPANS - 1) * sizeof(*calm));
+	calm[0] = (struct evidence_span){judge_now_ns(judge), judge_now_ns(judge)};
 }
 
 /* Where that is not known, it holds nothing, and is none that runs as usual. */
@@ -205,6 +216,7 @@ int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 	struct evidence_span span;
 	struct kept *kept = NULL;
 
+	judge->traits.on_device |= grid->traits.device_time;
 	for (size_t i = 0; i < judge->blame.transfer_count && grid->traits.device_time; i++) {
 		struct blame_transfer *transfer = &judge->blame.transfers[i];
 		int64_t excess_ns = judge_transfer_excess_ns(judge->comm, transfer);
@@ -216,7 +228,7 @@ int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 			kept = arena_take(&judge->arena, grid->row_count, sizeof(*kept));
 			if (arena_error(&judge->arena) < 0)
 				return arena_error(&judge->arena);
-			learn_usual(judge, grid);
+			learn_usual(judge);
 			span = sampled_span(judge, grid);
 			for (size_t r = 0; r < grid->row_count; r++)
 				kept[r] = kept_of(grid, &span, &judge->ranks[grid->rows[r].rank]);
@@ -272,8 +284,12 @@ bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double sha
 	uint32_t rank_count = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		if (!kept_since(judge, r, from_ns, &kept, &error, &its_known_ns))
+		if (!kept_since(judge, r, from_ns, &kept, &error, &its_known_ns)) {
+			/* It is sampled, and may hold them: what is usual for it is not known yet. */
+			if (judge->traits.on_device && its_known_ns < now_ns)
+				return false;
 			continue;
+		}
 		rank_count++;
 		least = fmin(least, kept);
 		most = fmax(most, kept + error);

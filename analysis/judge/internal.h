@@ -147,6 +147,8 @@ void judge_push_runs(struct judge *judge, size_t rank_count);
 /* After blame: what ranks hold of transfers that others of their processes' threads move is theirs. */
 int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 	__attribute__((warn_unused_result));
+/* What is usual is learnt from what was until a fault; after it, anew. */
+void judge_end_calm(struct judge *judge);
 /*
  * No process was kept from running for as long as transfers took longer since a time, share of it, as far as samples
  * reach: it is known well enough that none holds them up.

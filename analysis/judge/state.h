@@ -47,6 +47,7 @@ struct rank_usual {
 	/* The same of the threads that may move its device's data: all, or all but those that launch. */
 	double moving, moving_spread;
 	bool moving_apart;
+	uint8_t rates;	  /* so many tell these */
 	float waits;	  /* cpu_waits() while nothing was suspected; 0 = not known */
 	float excess[2];  /* of the two directions: what stays is no uneven input */
 	float message;	  /* work on a message, beyond its control: a share of it */
@@ -236,9 +237,9 @@ struct comm_state {
 	int64_t *faster;       /* per instance of the step */
 	struct comm_row *rows; /* of the step */
 	struct whatif_line line;
-	/* From the end of the last verdict or hang to the begin of the latest block in which nobody was suspected. */
-	struct evidence_span calm;
-	int64_t learnt_until_ns; /* the same, as of when it was known how much processes usually run */
+	/* Without a verdict or hang, the latest first: that one until the begin of the latest block in which nobody was suspected. */
+	struct evidence_span calm[CALM_SPANS];
+	int64_t learnt_until_ns; /* of these, when it was known how much processes usually run */
 	bool slow_before;	 /* some rank's transfers were long in the last step */
 	int64_t step_gain_ns, block_gain_ns;
 	/* Of the line, after the last step: what rows gained beyond the usual one, mean and most. */
@@ -325,8 +326,9 @@ struct unmeasured_steps {
 /* What the job is, by its steps so far. */
 struct job_traits {
 	bool several_hosts;
-	bool timed;  /* some step was */
-	bool paused; /* the last ones were not, of a job whose others are */
+	bool timed;	/* some step was */
+	bool on_device; /* and by a device */
+	bool paused;	/* the last ones were not, of a job whose others are */
 	struct unmeasured_steps unmeasured;
 };
 

@@ -407,9 +407,9 @@ bool judge_comm_block(struct judge *judge, double rank_level)
 	quiet = learn && (rank_level <= 0 || signal->level < COMM_SHARE_MIN / 2);
 	close_shapes(judge, quiet && alike);
 	if (judge_verdict_holds(judge, NULL))
-		comm->calm.start_ns = judge_now_ns(judge);
+		judge_end_calm(judge);
 	else if (learn)
-		comm->calm.end_ns = judge->block.start_ns;
+		comm->calm[0].end_ns = judge->block.start_ns;
 	link_flows_set_state(&judge->comm->links,
 		learn && alike && signal->level <= noises[RUN_QUICK].reference, incident != NULL);
 	lost = judge_loss_block(judge, !incident && !explained && signal->settled, &lossy);

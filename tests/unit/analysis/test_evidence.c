@@ -239,12 +239,12 @@ static void usual_ratios_are_robust(void **state)
 		count_cycles(&evidence, second * SECOND, second * SECOND / 2, cycles);
 		if (second == 3)
 			assert_false(evidence_usual_ratio(&evidence, METRIC_CPU_CYCLES,
-				METRIC_CPU_COUNTED_NS, (struct evidence_span){0, 100 * SECOND},
+				METRIC_CPU_COUNTED_NS, &(struct evidence_span){0, 100 * SECOND}, 1,
 				&median, &spread));
 		cycles += second >= 12 ? SECOND : second == 5 ? SECOND / 4 : 3 * SECOND / 2;
 	}
 	assert_true(evidence_usual_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
-		(struct evidence_span){0, 12 * SECOND}, &median, &spread));
+		&(struct evidence_span){0, 12 * SECOND}, 1, &median, &spread));
 	assert_true(fabs(median - 3) < 1e-9 && spread < 1e-9);
 	assert_true(evidence_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS, 12 * SECOND,
 		20 * SECOND, &ratio));
@@ -254,7 +254,7 @@ static void usual_ratios_are_robust(void **state)
 	assert_false(evidence_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
 		20 * SECOND, 21 * SECOND, &ratio));
 	assert_false(evidence_usual_ratio(NULL, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
-		(struct evidence_span){0, SECOND}, &median, &spread));
+		&(struct evidence_span){0, SECOND}, 1, &median, &spread));
 	evidence_fini(&evidence);
 }
 
@@ -271,17 +271,17 @@ static void usual_rest_is_without_the_part(void **state)
 		part_ns += second * second % 7 * SECOND / 10;
 		if (second == 3)
 			assert_false(evidence_usual_rest(&evidence, METRIC_CPU_CYCLES,
-				METRIC_CPU_COUNTED_NS, (struct evidence_span){0, 100 * SECOND},
+				METRIC_CPU_COUNTED_NS, &(struct evidence_span){0, 100 * SECOND}, 1,
 				&median, &spread));
 	}
 	assert_true(evidence_usual_rest(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
-		(struct evidence_span){0, 12 * SECOND}, &median, &spread));
+		&(struct evidence_span){0, 12 * SECOND}, 1, &median, &spread));
 	assert_true(fabs(median - 0.25) < 1e-9 && spread < 1e-9);
 	assert_true(evidence_usual_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_UNKNOWN,
-		(struct evidence_span){0, 12 * SECOND}, &median, &spread));
+		&(struct evidence_span){0, 12 * SECOND}, 1, &median, &spread));
 	assert_true(spread > 0.1);
 	assert_false(evidence_usual_rest(&evidence, METRIC_CPU_CYCLES, METRIC_TCP_BUSY_NS,
-		(struct evidence_span){0, 12 * SECOND}, &median, &spread));
+		&(struct evidence_span){0, 12 * SECOND}, 1, &median, &spread));
 	evidence_fini(&evidence);
 }
 
@@ -307,13 +307,13 @@ static void rates_at_a_time(void **state)
 	assert_false(evidence_rate_at(&evidence, METRIC_TCP_BUSY_NS, 0, 10 * SECOND, &rate));
 	assert_false(evidence_rate_at(NULL, METRIC_TCP_BUSY_NS, SECOND, 2 * SECOND, &rate));
 	assert_true(evidence_usual_ratio(&evidence, METRIC_TCP_BUSY_NS, METRIC_UNKNOWN,
-		(struct evidence_span){0, 10 * SECOND}, &median, &spread));
+		&(struct evidence_span){0, 10 * SECOND}, 1, &median, &spread));
 	assert_true(fabs(median - 2) < 1e-9 && spread < 1e-9);
 	/* What was before a time does not count, and few are too few. */
 	assert_true(evidence_usual_ratio(&evidence, METRIC_TCP_BUSY_NS, METRIC_UNKNOWN,
-		(struct evidence_span){3 * SECOND, 10 * SECOND}, &median, &spread));
+		&(struct evidence_span){3 * SECOND, 10 * SECOND}, 1, &median, &spread));
 	assert_false(evidence_usual_ratio(&evidence, METRIC_TCP_BUSY_NS, METRIC_UNKNOWN,
-		(struct evidence_span){9 * SECOND, 10 * SECOND}, &median, &spread));
+		&(struct evidence_span){9 * SECOND, 10 * SECOND}, 1, &median, &spread));
 	evidence_fini(&evidence);
 }
 

@@ -238,23 +238,48 @@ int judge_hold_transfers(struct judge *judge, const struct step_grid *grid)
 	return 0;
 }
 
-/*
- * For how long a process was kept from running since a time, by the samples around it, its error, and until when these
- * know it. A process is sampled once a second: of what began lately, the samples hold only a part.
- */
-static bool kept_since(const struct judge *judge, uint32_t rank, int64_t from_ns, double *kept_ns,
-	double *error_ns, int64_t *known_ns)
+/* How much a process ran since a time, by the samples around it, and from when until when these know it. */
+static bool rate_since(const struct judge *judge, uint32_t rank, int64_t from_ns,
+	struct evidence_span *known, double *rate)
 {
 	const struct rank_state *state = &judge->ranks[rank];
-	int64_t before_ns = sampled_before(state, from_ns);
-	double rate, span_ns;
 
-	*known_ns = sampled_before(state, judge_now_ns(judge));
-	if (state->usual.moving <= 0 || !moving_rate(state, before_ns, *known_ns, &rate))
+	*known = (struct evidence_span){
+		sampled_before(state, from_ns), sampled_before(state, judge_now_ns(judge))};
+	return moving_rate(state, known->start_ns, known->end_ns, rate);
+}
+
+/* The most of any process: what is usual for one on whose device that is not known yet. */
+static double most_since(const struct judge *judge, int64_t from_ns)
+{
+	struct evidence_span known;
+	double most = 0, rate;
+
+	for (uint32_t r = 0; r < judge->rank_end && judge->traits.on_device; r++) {
+		if (rate_since(judge, r, from_ns, &known, &rate))
+			most = fmax(most, rate);
+	}
+	return most;
+}
+
+/*
+ * For how long a process was kept from running since a time, its error, and until when samples know it. A process is
+ * sampled once a second: of what began lately, the samples hold only a part.
+ */
+static bool kept_since(const struct judge *judge, uint32_t rank, int64_t from_ns, double most,
+	double *kept_ns, double *error_ns, int64_t *known_ns)
+{
+	const struct rank_usual *usual = &judge->ranks[rank].usual;
+	double moving = usual->moving > 0 ? usual->moving : most, rate, span_ns;
+	struct evidence_span known;
+	bool sampled = rate_since(judge, rank, from_ns, &known, &rate);
+
+	*known_ns = known.end_ns;
+	if (moving <= 0 || !sampled)
 		return false;
-	span_ns = (double)(*known_ns - before_ns) / state->usual.moving;
-	*kept_ns = fmax(state->usual.moving - rate, 0) * span_ns;
-	*error_ns = CHANCE_DEVIATIONS * state->usual.moving_spread * span_ns;
+	span_ns = (double)(known.end_ns - known.start_ns) / moving;
+	*kept_ns = fmax(moving - rate, 0) * span_ns;
+	*error_ns = usual->moving > 0 ? CHANCE_DEVIATIONS * usual->moving_spread * span_ns : 0;
 	return true;
 }
 
@@ -281,15 +306,12 @@ bool judge_holds_excluded(const struct judge *judge, int64_t from_ns, double sha
 {
 	int64_t now_ns = judge_now_ns(judge), known_ns = now_ns, its_known_ns;
 	double least = INFINITY, most = 0, kept, error, lost_ns;
+	double unknown = most_since(judge, from_ns);
 	uint32_t rank_count = 0;
 
 	for (uint32_t r = 0; r < judge->rank_end; r++) {
-		if (!kept_since(judge, r, from_ns, &kept, &error, &its_known_ns)) {
-			/* It is sampled, and may hold them: what is usual for it is not known yet. */
-			if (judge->traits.on_device && its_known_ns < now_ns)
-				return false;
+		if (!kept_since(judge, r, from_ns, unknown, &kept, &error, &its_known_ns))
 			continue;
-		}
 		rank_count++;
 		least = fmin(least, kept);
 		most = fmax(most, kept + error);

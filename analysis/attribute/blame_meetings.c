@@ -466,6 +466,20 @@ static void meet_all(struct meeting *meeting)
 	tell_meeting(meeting, usual_transfer, worst_comm);
 }
 
+/* Of those that wait, after whom they wait for came: what a member sends may leave it at once. */
+static void tell_rooted(struct meeting *meeting, bool from_root)
+{
+	int64_t *scratch = meeting->blame->scratch;
+	size_t count = 0;
+
+	for (uint32_t m = 0; m < meeting->count; m++) {
+		if ((m != meeting->root_member) == from_root)
+			scratch[count++] = meeting_transfer_ns_of(meeting, m);
+	}
+	if (count && meeting->root_member < meeting->count && !by_host_times(meeting))
+		tell_transfer(meeting, lower_median_of_int64(scratch, count, scratch + count));
+}
+
 /* Rooted and prefix operations: some wait, and only they are in step with the rest after it. */
 static void meet_some(struct meeting *meeting)
 {
@@ -492,6 +506,7 @@ static void meet_some(struct meeting *meeting)
 				(struct blame_carry){0}; /* it was there in time */
 		}
 	}
+	tell_rooted(meeting, from_root);
 	if (!by_host_times(meeting))
 		(void)charge_departures(meeting);
 }

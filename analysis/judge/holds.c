@@ -198,7 +198,7 @@ static int64_t hold_one(struct judge *judge, const struct step_grid *grid,
 			fmin(share * (double)transfer->transfer_ns, (double)excess_ns),
 			kept[r].left_ns);
 
-		if (share < KEPT_SHARE_MIN || hold_ns <= 0 || !judge->blame.rows[r].on_device)
+		if (share < KEPT_SHARE_MIN || hold_ns <= 0)
 			continue;
 		kept[r].left_ns -= (double)hold_ns;
 		blame_hold(&judge->blame, grid, transfer->instance, m, hold_ns);
@@ -206,6 +206,10 @@ static int64_t hold_one(struct judge *judge, const struct step_grid *grid,
 			judge->blame.rows[r].own);
 		most_ns = hold_ns > most_ns ? hold_ns : most_ns;
 	}
+	/* So much is known of them, also where their own work has a hole. */
+	for (uint32_t m = 0; m < instance->member_count && most_ns > 0; m++)
+		judge->blame.rows[members[m].row].judged =
+			judge->blame.rows[members[m].row].on_device = true;
 	return most_ns;
 }
 

@@ -555,6 +555,30 @@ static void roots_delay_and_leaves_do_not(void **state)
 	}
 }
 
+/* All come together; the root of a broadcast leaves at once, that of a reduction last, and whom it waits for at once. */
+static void rooted_transfers_are_those_of_who_waits(void **state)
+{
+	static const enum operation operations[] = {OPERATION_BROADCAST, OPERATION_REDUCE};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct made *made = made_new();
+
+		for (uint32_t r = 0; r < 4; r++) {
+			bool waits = (r == 0) == (operations[i] == OPERATION_REDUCE);
+
+			add_row(made, r);
+			add_call(made, 1, 4, 0, operations[i], 10, 10, waits ? 20 + r : 1, 0);
+		}
+		assert_int_equal(grid_link(&made->grid), 0);
+		assert_int_equal(blame_step(&made->blame, &made->grid), 0);
+		assert_int_equal(made->blame.transfer_count, 1);
+		assert_int_equal(made->blame.transfers[0].transfer_ns,
+			operations[i] == OPERATION_REDUCE ? 20000000 : 22000000);
+		made_free(made);
+	}
+}
+
 /* Parts that cannot be joined in any order are left out, and counted. */
 static void crossed_instances_do_not_hang(void **state)
 {
@@ -626,6 +650,7 @@ int main(void)
 		cmocka_unit_test(throttled_inside_holds_all),
 		cmocka_unit_test(throttled_while_waiting_is_harmless),
 		cmocka_unit_test(roots_delay_and_leaves_do_not),
+		cmocka_unit_test(rooted_transfers_are_those_of_who_waits),
 		cmocka_unit_test(crossed_instances_do_not_hang),
 	};
 

@@ -268,6 +268,7 @@ static bool is_to_tell(struct judge *judge, enum run_kind kind, struct gate_shee
 	struct comm_state *comm = judge->comm;
 	const struct signal *signal = &comm->signal;
 	struct verdict probe;
+	bool large;
 
 	comm->run = signal->runs[kind];
 	if (!gate_is(sheet, GATE_USUAL, signal->settled) || !run_is_open(signal, kind, sheet) ||
@@ -277,12 +278,12 @@ static bool is_to_tell(struct judge *judge, enum run_kind kind, struct gate_shee
 	if (!gate_is(sheet, GATE_LOCATED,
 		    judge_holds_excluded(judge, comm->run.start_ns, run_share(&comm->run))))
 		return false;
-	if (can_locate(judge, &probe))
+	/* On one host there is no link to be slow, and what looks like one is mostly a busy CPU. */
+	large = run_share(&comm->run) >= LARGE_SHARE_MIN;
+	if ((large || judge->traits.several_hosts) && can_locate(judge, &probe))
 		return gate_is(sheet, GATE_LOCATED, true);
-	/* On one host there is no link to be slow, and what looks like one is a busy CPU. */
 	return gate_is(sheet, GATE_LOCATED,
-		!comm->run.small && judge->traits.several_hosts &&
-			run_share(&comm->run) >= LARGE_SHARE_MIN &&
+		large && !comm->run.small && judge->traits.several_hosts &&
 			comm->run.change.evidence >= EVIDENCE_HIGH);
 }
 

@@ -46,6 +46,7 @@ static void check(const struct expectation *expected, unsigned ranks, double siz
 	options.preempt_rate = 0.5;
 	options.preempt_ms = 6;
 	options.tcp = expected->kind == SIM_COMM;
+	options.hosts = options.tcp ? 2 : 1; /* on one there is no link */
 	options.compute_share = expected->kind == SIM_THROTTLE ? 1 : 0.3;
 	options.fault_count = 1;
 	options.faults[0] = (struct sim_fault){expected->kind, rank, FIRST, LAST, size};
@@ -527,6 +528,25 @@ static void slow_link(void **state)
 	check_all(SIM_COMM, VERDICT_COMM_SLOW, CAUSE_NIC_LINK, 0.2, 2.5);
 }
 
+/* Of a tenth: told between hosts; on one host nobody's link, and healthy ranks' transfers wander as much. */
+static void small_link_on_one_host(void **state)
+{
+	(void)state;
+	for (unsigned hosts = 1; hosts <= 2; hosts++) {
+		struct sim_options options = sim_defaults(8, 3);
+
+		options.tcp = true;
+		options.hosts = hosts;
+		options.steps = 600;
+		options.fault_count = 1;
+		options.faults[0] = (struct sim_fault){SIM_COMM, 5, 300, 600, 0.1};
+		sim_job(&sim, &options, &result);
+		assert_int_equal(result.error, 0);
+		assert_int_equal(result.verdict_count, hosts == 1 ? 0 : 1);
+		sim_free(&sim, true);
+	}
+}
+
 static int64_t others_of_control;
 
 /*
@@ -631,6 +651,7 @@ int main(void)
 		cmocka_unit_test(minor_faults),
 		cmocka_unit_test(block_io),
 		cmocka_unit_test(slow_link),
+		cmocka_unit_test(small_link_on_one_host),
 		cmocka_unit_test(slow_link_echoes),
 		cmocka_unit_test(slow_link_in_a_crowd),
 		cmocka_unit_test(a_few_long_steps),

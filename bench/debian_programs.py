@@ -13,8 +13,10 @@ number, in units of `steps_each` steps. Without a group each such line is a step
 
 Modes: `healthy`; `faults`: three windows of 6 s (SIGSTOP for 60 of each 80 ms, a quota of a quarter of a core, the rank
 on one core with two busy loops); `attach`: the same, by `slowrank attach` to the running job. The truth is what the
-program wrote, by when it was read, when faults began and ended, and how long each rank waited for a CPU (schedstat): a
-rank that was kept from running for a fifth of a second was disturbed, and no verdict on it that begins then is false.
+program wrote, by when it was read, when faults began and ended, how long each rank waited for a CPU (schedstat), and how
+many minor page faults it had: a rank that was kept from running for a fifth of a second was disturbed, and no verdict on it
+that begins then is false; nor is one that it had minor faults, where it had more than another rank, which cost 3 % of the
+time, each what one costs here that is made for it.
 
 OUT/NAME-MODE has record, alerts, truth and log of each job; OUT/results.jsonl and OUT/table.md say how they score.
 Exit 0: no false verdict and no job that failed; 1: not so; 77: cannot run here. Needs root; nice -n -10 helps.
@@ -24,6 +26,7 @@ import contextlib
 import glob
 import importlib.util
 import json
+import mmap
 import os
 import re
 import select
@@ -56,7 +59,7 @@ RANK_OF = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
 START_S, END_S = 90, 20
 WARM_S, WARM_STEPS, WARM_MAX_S = 8.0, 60, 20.0
 WINDOW_S, GAP_S, HEALTHY_S = 6.0, 5.0, 25.0
-SAMPLE_S, STARVED_S, STARVED_SHARE = 0.25, 1.0, 0.2
+SAMPLE_S, STARVED_S, STARVED_SHARE, FAULTS_SHARE = 0.25, 1.0, 0.2, 0.03
 COLUMNS = ("named", "class", "slow-down", "in time", "cause")
 
 
@@ -102,6 +105,25 @@ def waited_ns(pid):
             with open(path, encoding="ascii") as file:
                 waited = max(waited, int(file.read().split()[1]))
     return waited
+
+
+def minor_faults(pid):
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[7])
+    return 0
+
+
+def cost_of_fault_s(pages=16384):
+    """Of a page that is touched for the first time, the least of several tries."""
+    tries = []
+    for _ in range(5):
+        with mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            begun = time.monotonic()
+            memory[::mmap.PAGESIZE] = bytes(pages)
+            tries.append((time.monotonic() - begun) / pages)
+    return min(tries)
 
 
 def open_mpi(ranks):
@@ -156,17 +178,19 @@ class Ticks:
         return found + [at for at, _ in self.seen[-1:]]
 
 
-class Waits:
-    """How long each rank waited for a CPU, sampled; a thread."""
+class Accounts:
+    """How long each rank waited for a CPU, and what its minor faults cost, ns, sampled; a thread."""
 
     def __init__(self, pids):
-        self.pids, self.samples, self.ended = pids, [], threading.Event()
+        self.pids, self.waits, self.faults, self.ended = pids, [], [], threading.Event()
+        self.fault_ns = 1e9 * cost_of_fault_s()
         self.thread = threading.Thread(target=self.sample, daemon=True)
         self.thread.start()
 
     def sample(self):
         while not self.ended.wait(SAMPLE_S):
-            self.samples.append((time.time(), {rank: waited_ns(pid) for rank, pid in self.pids.items()}))
+            self.waits.append((time.time(), {rank: waited_ns(pid) for rank, pid in self.pids.items()}))
+            self.faults.append((time.time(), {rank: self.fault_ns * minor_faults(pid) for rank, pid in self.pids.items()}))
 
     def end(self):
         self.ended.set()
@@ -180,19 +204,21 @@ def within(begins, begin_s, end_s):
     return {"first": window["first"], "last": window["last"]}
 
 
-def starved(samples, begins):
-    """The disturbed spans of a truth: stretches in which a rank waited for a CPU. samples: of Waits."""
+def spans_above(samples, begins, share, beside, **told):
+    """The disturbed spans of a truth: stretches in which a rank's account grew by that share of the time; beside: than the
+    account of the rank that had the least. samples: of Accounts."""
     spans, width = [], round(STARVED_S / SAMPLE_S)
     for rank in samples[0][1]:
         merged = []
-        for (begin, before), (end, after) in zip(samples, samples[width:]):
-            if (after[rank] - before[rank]) / 1e9 < STARVED_SHARE * (end - begin):
+        for i, ((begin, before), (end, after)) in enumerate(zip(samples, samples[width:])):
+            grown = {other: after[other] - before[other] for other in after}
+            if (grown[rank] - beside * min(grown.values())) / 1e9 < share * (end - begin):
                 continue
             if merged and merged[-1][1] >= begin:
                 merged[-1][1] = end
             else:
-                merged.append([begin, end])
-        spans += [{**within(begins, *span), "ranks": [int(rank)], "why": "waited for a CPU"} for span in merged]
+                merged.append([begin if i else begins[0], end])  # what is so at first was so before
+        spans += [{**within(begins, *span), "ranks": [int(rank)], **told} for span in merged]
     return spans
 
 
@@ -211,7 +237,7 @@ class Job:
             shutil.copy(os.path.join(DATA, file), self.work)
         self.environment = dict(os.environ, DATA=DATA, OMP_NUM_THREADS="1", GFORTRAN_UNBUFFERED_PRECONNECTED="y",
                                 CP2K_DATA_DIR="/usr/share/cp2k")
-        self.process = self.watcher = self.ticks = self.waits = None
+        self.process = self.watcher = self.ticks = self.accounts = None
         self.pids, self.faults = {}, []
 
     def path(self, name):
@@ -247,7 +273,7 @@ class Job:
         self.wait(lambda: len(find_ranks(self.process.pid)) == self.ranks, START_S, "the ranks start")
         self.wait(lambda: len(self.ticks.seen) > 2 if self.told["step"] else self.ticks.lines > 2, START_S, "it begins to work")
         self.pids = find_ranks(self.process.pid)
-        self.waits = Waits(self.pids)
+        self.accounts = Accounts(self.pids)
         if self.mode == "attach":
             with open(self.path("attach.txt"), "w", encoding="utf-8") as log:
                 self.watcher = subprocess.Popen([*self.watch("attach"), "--pid", str(self.process.pid)],
@@ -284,8 +310,8 @@ class Job:
                     process.wait()
         if self.ticks:
             self.ticks.thread.join(timeout=5)
-        if self.waits:
-            self.waits.end()
+        if self.accounts:
+            self.accounts.end()
         return at
 
     def tail(self):
@@ -298,10 +324,12 @@ class Job:
         begins = self.ticks.begins()
         how = "attach" if self.mode == "attach" else "run"
         if not self.told["step"]:
-            begins = [self.waits.samples[0][0], ended_s]
+            begins = [self.accounts.waits[0][0], ended_s]
         ranks = {0: {"steps": begins, "passes": 0, "saves": []}}
         made = programs.truth_of(ranks, self.faults, f"{self.told['command'].split()[0]} of Debian, {self.ranks} ranks, {how}")
-        made["disturbed"] = starved(self.waits.samples, begins)
+        made["disturbed"] = [
+            *spans_above(self.accounts.waits, begins, STARVED_SHARE, False, why="waited for a CPU"),
+            *spans_above(self.accounts.faults, begins, FAULTS_SHARE, True, why="had minor faults", causes=["minor-page-fault"])]
         made["ended_s"] = ended_s
         if not self.told["step"]:
             made["no_steps"] = True
@@ -317,7 +345,7 @@ class Job:
         except (RuntimeError, OSError) as problem:
             error = str(problem)
         ended_s = self.end()
-        if self.waits and self.waits.samples:
+        if self.accounts and self.accounts.waits:
             with open(self.path("truth.json"), "w", encoding="utf-8") as file:
                 json.dump(self.truth(ended_s), file)
         with open(self.path("job.json"), "w", encoding="utf-8") as file:

@@ -10,7 +10,7 @@ The truth of a job is one JSON object (truth.py makes it of the logs of tests/wo
                     is right), "since" (the step from which it was felt), "measured_from" (the first step whose
                     length counts), "applied": false and "why" (it could not be made)
     disturbed       [{"first", "last", "ranks", "why"}]: what really happened and nobody injected;
-                    with "classes", only verdicts of these fit
+                    with "classes", or "causes", only verdicts of these fit
     slow_alike      [{"first", "last"}]: what was done to all ranks alike; nobody is slow then, and no growth
                     is measured against it
     other_passes    passes that are no steps, such as evaluations: a report may count them or not
@@ -182,6 +182,7 @@ def disturbed_by(truth, verdict):
         last = min(span["last"], len(begins) - 1)
         if (set(verdict["ranks"]) <= set(span["ranks"])
                 and verdict["class"] in span.get("classes", [verdict["class"]])
+                and verdict["cause"] in span.get("causes", [verdict["cause"]])
                 and begins[span["first"]] - 0.5 <= verdict["onset"] <= begins[last] + 0.5):
             return span
     return None

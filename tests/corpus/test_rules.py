@@ -198,8 +198,9 @@ class Verdicts(unittest.TestCase):
         for ranks, false in (([0], 0), ([0, 3], 0), ([1], 1), ([0, 1], 1)):
             self.assertEqual(
                 score(truth, verdict_of(truth, FAULTS[0], ranks=ranks, **at))["false"], false)
-        truth["disturbed"] = [dict(span, classes=["compute-slow"])]
-        self.assertEqual(score(truth, verdict_of(truth, FAULTS[0], ranks=[0], **at))["false"], 1)
+        for of in ({"classes": ["compute-slow"]}, {"causes": ["minor-page-fault"]}):
+            truth["disturbed"] = [dict(span, **of)]
+            self.assertEqual(score(truth, verdict_of(truth, FAULTS[0], ranks=[0], **at))["false"], 1)
 
     def test_what_is_said_after_a_death_does_not_count(self):
         truth = truth_of()

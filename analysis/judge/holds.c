@@ -112,10 +112,11 @@ static void learn_rank(struct rank_state *state, const struct evidence_span calm
 static void learn_usual(struct judge *judge)
 {
 	struct comm_state *comm = judge->comm;
+	struct evidence_span calm = comm->calm[0];
 
-	if (comm->calm[0].end_ns - comm->learnt_until_ns < SAMPLE_NS)
+	if (calm.end_ns <= calm.start_ns || calm.end_ns - comm->learnt_until_ns < SAMPLE_NS)
 		return;
-	comm->learnt_until_ns = comm->calm[0].end_ns;
+	comm->learnt_until_ns = calm.end_ns;
 	for (uint32_t r = 0; r < judge->rank_end; r++)
 		learn_rank(&judge->ranks[r], comm->calm);
 }

@@ -258,6 +258,30 @@ static void usual_ratios_are_robust(void **state)
 	evidence_fini(&evidence);
 }
 
+/* Of several spans, what lies between them is left out: three rates of each are enough together, of one alone they are not. */
+static void usual_is_of_all_spans(void **state)
+{
+	const struct evidence_span spans[] = {{14 * SECOND, 17 * SECOND}, {0, 3 * SECOND}, {0, 0}};
+	struct evidence evidence = {0};
+	double median, spread;
+	int64_t cycles = 0;
+
+	(void)state;
+	for (int64_t second = 0; second <= 17; second++) {
+		count_cycles(&evidence, second * SECOND, second * SECOND / 2, cycles);
+		cycles += second >= 3 && second < 14 ? 0 : SECOND;
+	}
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(evidence_usual_ratio(&evidence, METRIC_CPU_CYCLES,
+					 METRIC_CPU_COUNTED_NS, &spans[i], 1, &median, &spread),
+			0);
+	assert_int_equal(evidence_usual_ratio(&evidence, METRIC_CPU_CYCLES, METRIC_CPU_COUNTED_NS,
+				 spans, 3, &median, &spread),
+		6);
+	assert_true(fabs(median - 2) < 1e-9 && spread < 1e-9);
+	evidence_fini(&evidence);
+}
+
 /* What a counter grows by beyond its part is steady, though the part is not. */
 static void usual_rest_is_without_the_part(void **state)
 {
@@ -358,6 +382,7 @@ int main(void)
 		cmocka_unit_test(since_when_it_grows_faster),
 		cmocka_unit_test(what_rose_was_not_there_before),
 		cmocka_unit_test(usual_ratios_are_robust),
+		cmocka_unit_test(usual_is_of_all_spans),
 		cmocka_unit_test(usual_rest_is_without_the_part),
 		cmocka_unit_test(rates_at_a_time),
 		cmocka_unit_test(within_some_steps_and_outside),

@@ -275,22 +275,29 @@ bool evidence_ratio(const struct evidence *evidence, unsigned part, unsigned who
 	return true;
 }
 
-/* Median and spread of so many values, which are lost; 0 where they are too few, else their count. */
-static size_t usual_of(double *values, size_t count, double *median, double *spread)
-{
-	double middle;
+/* Adds rates by pairs of samples of a span, backwards from its end. Returns how many there are then. */
+typedef size_t (*rates_function)(const struct evidence *evidence, unsigned one, unsigned other,
+	const struct evidence_span *within, double rates[SAMPLE_RING_MAX], size_t count);
 
+/* The median of all spans' rates and their spread. Returns their count; 0: they are too few. */
+static size_t usual_of(rates_function rates_of, const struct evidence *evidence, unsigned one,
+	unsigned other, const struct evidence_span *within, size_t span_count, double *median,
+	double *spread)
+{
+	double rates[SAMPLE_RING_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < span_count; i++)
+		count = rates_of(evidence, one, other, &within[i], rates, count);
 	if (count < EVIDENCE_RATES_MIN)
 		return 0;
-	middle = median_double(values, count);
+	*median = median_double(rates, count);
 	for (size_t i = 0; i < count; i++)
-		values[i] = fabs(values[i] - middle);
-	*spread = 1.4826 * median_double(values, count);
-	*median = middle;
+		rates[i] = fabs(rates[i] - *median);
+	*spread = 1.4826 * median_double(rates, count);
 	return count;
 }
 
-/* From pairs of samples of the span, backwards from its end. Returns how many rates there are then. */
 static size_t rest_rates(const struct evidence *evidence, unsigned all, unsigned part,
 	const struct evidence_span *within, double rates[SAMPLE_RING_MAX], size_t count)
 {
@@ -313,16 +320,10 @@ static size_t rest_rates(const struct evidence *evidence, unsigned all, unsigned
 size_t evidence_usual_rest(const struct evidence *evidence, unsigned all, unsigned part,
 	const struct evidence_span *within, size_t span_count, double *median, double *spread)
 {
-	double rates[SAMPLE_RING_MAX];
-	size_t count = 0;
-
-	for (size_t i = 0; i < span_count; i++)
-		count = rest_rates(evidence, all, part, &within[i], rates, count);
-	return usual_of(rates, count, median, spread);
+	return usual_of(rest_rates, evidence, all, part, within, span_count, median, spread);
 }
 
-/* As rest_rates(). */
-static size_t ratios_of(const struct evidence *evidence, unsigned part, unsigned whole,
+static size_t ratio_rates(const struct evidence *evidence, unsigned part, unsigned whole,
 	const struct evidence_span *within, double ratios[SAMPLE_RING_MAX], size_t count)
 {
 	struct sample later, sample, part_later, part_sample;
@@ -348,12 +349,7 @@ static size_t ratios_of(const struct evidence *evidence, unsigned part, unsigned
 size_t evidence_usual_ratio(const struct evidence *evidence, unsigned part, unsigned whole,
 	const struct evidence_span *within, size_t span_count, double *median, double *spread)
 {
-	double ratios[SAMPLE_RING_MAX];
-	size_t count = 0;
-
-	for (size_t i = 0; i < span_count; i++)
-		count = ratios_of(evidence, part, whole, &within[i], ratios, count);
-	return usual_of(ratios, count, median, spread);
+	return usual_of(ratio_rates, evidence, part, whole, within, span_count, median, spread);
 }
 
 /* How much of a time lies within spans, 0..1. */

@@ -99,6 +99,6 @@ bool grid_times_contradict(
 			first_ns = grid->departure_ns[at];
 	}
 	*left_ns = first_ns;
-	return entered_ns - CONTRADICTION_NS > first_ns &&
+	return entered_ns > first_ns && entered_ns - first_ns > CONTRADICTION_NS &&
 	       entered_ns - first_ns > CONTRADICTION_ERRORS * instance->clock_error_ns;
 }
